@@ -12,6 +12,7 @@ import jax
 
 from jaxgym.serve.errors import UnknownSessionError
 from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.pool.difficulty import without
 from jaxgym.serve.sessions import Opening, TurnResult, repeated
 from jaxgym.text import InvalidReply
 
@@ -91,6 +92,7 @@ class Episode:
         seed: The level seed; None if it is random and the episode has not started.
         result: Result of the last reply; None before the first.
         invalid_replies: Number of invalid replies.
+        opening: Start of the episode; None before it.
     """
 
     def __init__(
@@ -114,12 +116,25 @@ class Episode:
         self._options = {"levels": "fresh", **(options or {})}
         self._pool = shared_pool() if pool is None else pool
         self._session: str | None = None
+        self.opening: Opening | None = None
         self._replies: list[str | InvalidReply] = []
 
     @property
     def has_ended(self) -> bool:
         """True if the last reply has ended the episode."""
         return self.result is not None and (self.result.terminated or self.result.truncated)
+
+    @property
+    def played_options(self) -> dict[str, Any]:
+        """The options of the episode that has started, with the adapted value in place of `adapt`."""
+        if self.opening is None or self.opening.adapted is None:
+            return self._options
+        return {**without(self._options), **self.opening.adapted}
+
+    @property
+    def difficulty(self) -> int | None:
+        """The value of the adapted option; None without `adapt`."""
+        return None if self.opening is None else self.opening.difficulty
 
     def check(self) -> None:
         """Make the environment and compile its programs; raises the errors of `SessionPool.prepare`."""
@@ -144,7 +159,7 @@ class Episode:
         try:
             result = self._pool.step_one(self._session or "", reply)
         except UnknownSessionError:
-            self._session = self._pool.open(self.name, self.seed, self._options).id
+            self._session = self._pool.open(self.name, self.seed, self.played_options).id
             result = [self._pool.step_one(self._session, said) for said in (*self._replies, reply)][-1]
         return self._stepped(reply, result)
 
@@ -157,7 +172,7 @@ class Episode:
         try:
             result = await self._pool.astep(self._session or "", reply)
         except UnknownSessionError:
-            self._session = (await self._pool.aopen(self.name, self.seed, self._options)).id
+            self._session = (await self._pool.aopen(self.name, self.seed, self.played_options)).id
             result = [await self._pool.astep(self._session, said) for said in (*self._replies, reply)][-1]
         return self._stepped(reply, result)
 
@@ -175,7 +190,7 @@ class Episode:
                 return
 
     def _started(self, opening: Opening) -> Opening:
-        self._session, self.seed = opening.id, opening.seed
+        self._session, self.seed, self.opening = opening.id, opening.seed, opening
         return opening
 
     def _stepped(self, reply: str | InvalidReply, result: TurnResult) -> TurnResult:

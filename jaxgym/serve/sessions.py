@@ -1,11 +1,29 @@
 """Options and results of sessions."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from jaxgym.options import Integer, OneOf, Option, Real, declared, static
 from jaxgym.serve.images import DEFAULT_SIDE_PX, MOST_SCALE
+
+RANGE = r"(\w+)=(-?\d+):(-?\d+)(?::([1-9]\d*))?"
+"""Form of `adapt`: an option, its easiest and its hardest value, and optionally a step."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptiveRange(Option):
+    """Option of the environment and the range of its values, or None."""
+
+    @property
+    def allowed(self) -> str:
+        """Description of the form."""
+        return "OPTION=EASIEST:HARDEST, optionally with :STEP, such as 'command_count=1:10', or None"
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether a value is None or has the form."""
+        return value is None or (isinstance(value, str) and re.fullmatch(RANGE, value) is not None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +67,15 @@ class SessionOptions:
         )
     )
 
+    adapt: str | None = static(
+        AdaptiveRange(
+            None,
+            "option of the environment whose value follows the success of the episodes, with its easiest and its "
+            "hardest value",
+        )
+    )
+    adapt_group: int = static(Integer(8, "episodes on one level that have the same adapted value", 1))
+
     def rules(self, fallback: str) -> str:
         """Return the part of a system prompt that states these options; empty for the defaults.
 
@@ -87,6 +114,7 @@ class Opening(NamedTuple):
         text: The first observation text; empty if the session has not started.
         text_version: Version of the wording, see `jaxgym.text.TextInterface`.
         image: The first frame as PNG; None without images, or if the session has not started.
+        adapted: The adapted option with its value in this session; None without `adapt`.
     """
 
     id: str
@@ -97,6 +125,13 @@ class Opening(NamedTuple):
     text: str
     text_version: int
     image: bytes | None = None
+    adapted: Mapping[str, Any] | None = None
+
+    @property
+    def difficulty(self) -> int | None:
+        """The value of the adapted option; None without `adapt`."""
+        value = next(iter((self.adapted or {}).values()), None)
+        return value[0] if isinstance(value, list) else value
 
 
 class TurnResult(NamedTuple):

@@ -61,9 +61,8 @@ def kill(ray: StandIn, number: int) -> Any:
 @pytest.mark.parametrize("first", [0, 1, 7])
 def test_new_sessions_are_spread_evenly(count: int, num_actors: int, first: int) -> None:
     parts = placement.shares(count, first % num_actors, num_actors)
-    taken = [seed for part in parts.values() for seed in range(count)[part]]
-    sizes = [len(range(count)[part]) for part in parts.values()]
-    assert taken == list(range(count))
+    sizes = [len(part) for part in parts.values()]
+    assert sorted(index for part in parts.values() for index in part) == list(range(count))
     assert len(sizes) == min(count, num_actors)
     assert not sizes or max(sizes) - min(sizes) <= 1
     assert count == 0 or next(iter(parts)) == first % num_actors
@@ -168,6 +167,16 @@ def test_a_full_actor_leaves_sessions_to_others_until_all_are_full(pool: RayPool
     with pytest.raises(CapacityError):
         pool.open_many(GAME, [0, 1], OPTIONS)
     assert len(pool) == 15
+
+
+def test_a_group_has_one_actor_and_one_difficulty(pool: RayPool) -> None:
+    options = {"max_turns": 1, "size": 4, "adapt": "max_steps=90:80", "adapt_group": 2}
+    opened = [pool.open_many(GAME, [0, 1, 0], options), [asyncio.run(pool.aopen(GAME, 1, options))]]
+    openings = [opening for part in opened for opening in part]
+    assert [actor_of(opening.id) for opening in openings] == [0, 1, 0, 1]
+    assert {opening.difficulty for opening in openings} == {90}
+    pool.step([opening.id for opening in openings], ["no action"] * 4)
+    assert [(each["option"], each["groups"]) for each in pool.difficulties()] == [("max_steps", 1)] * 2
 
 
 def test_invalid_calls_change_nothing(pool: RayPool) -> None:

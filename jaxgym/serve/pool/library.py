@@ -39,11 +39,11 @@ class Games:
 
     def has(self, name: str, options: Options) -> bool:
         """Return whether a game has been made, so that `get` returns at once."""
-        return _key(name, options) in self._games
+        return game_key(name, options) in self._games
 
     def get(self, name: str, options: Options) -> GameTable:
         """Return a game, made if necessary; raises the errors of `SessionPool.prepare`."""
-        key = _key(name, options)
+        key = game_key(name, options)
         known = self._games.get(key)
         if known is None:
             with self._making:
@@ -108,7 +108,7 @@ def _with_scale(env_id: str, session_options: SessionOptions, shape: tuple[int, 
     return dataclasses.replace(session_options, image_scale=session_options.image_scale or default_scale(shape))
 
 
-def _key(name: str, options: Options) -> Any:
+def game_key(name: str, options: Options) -> Any:
     """Return the cache key of a game; raise `OptionError` if the options are not a mapping with string keys."""
     env_id = text.text_spec_of(name)[0]
     if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):

@@ -11,6 +11,7 @@ from jaxgym.options import is_integer, plain
 from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, UnknownSessionError
 from jaxgym.serve.images import encode_all
 from jaxgym.serve.pool.calls import Calls, PoolCall
+from jaxgym.serve.pool.difficulty import Controller
 from jaxgym.serve.pool.games import GameTable
 from jaxgym.serve.pool.library import Games
 from jaxgym.serve.pool.session import Session
@@ -65,6 +66,7 @@ class OpenSessions:
         self._calls = Calls(self._make_calls)  # its lock guards the sessions and their states
         self._sessions: dict[str, Session] = {}
         self._closed: dict[str, str] = {}
+        self._controllers: dict[Any, Controller] = {}  # of adaptive difficulties, by game
 
     def step(self, ids: Sequence[str], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
         """Make one turn in each of several sessions; this is the fastest way.
@@ -135,6 +137,14 @@ class OpenSessions:
         used = time.monotonic()
         for session in sessions:
             session.used = used
+        counted = [session for session in sessions if session.count is not None] if self._controllers else ()
+        results = self._step_games(sessions, replies)
+        for session in counted:
+            if session.last is not None:
+                session.count_end(session.last.is_solved)
+        return results
+
+    def _step_games(self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
         if len({session.game for session in sessions}) == 1:
             return sessions[0].game.step(sessions, replies)
         results: dict[int, TurnResult] = {}
@@ -214,7 +224,8 @@ def opening_of(session_id: str, session: Session, image: Any) -> Opening:
     """Return the start of a session's current episode; `image` is the first `Frame`, or None."""
     game = session.game
     prompts = game.system_prompt, game.reply_format
-    return Opening(session_id, game.env_id, session.seed, *prompts, session.text or "", game.text_version, image)
+    text, adapted = session.text or "", session.adapted
+    return Opening(session_id, game.env_id, session.seed, *prompts, text, game.text_version, image, adapted)
 
 
 # Frames are encoded without the pool's lock.

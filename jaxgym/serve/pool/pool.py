@@ -1,9 +1,11 @@
 """The session pool, the only mutable host object, which all protocols use."""
 
 import asyncio
+import json
 import numbers
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,8 +13,9 @@ import numpy as np
 
 from jaxgym.options import is_integer
 from jaxgym.serve.errors import RequestError
+from jaxgym.serve.pool import difficulty
 from jaxgym.serve.pool.branches import Branches
-from jaxgym.serve.pool.library import Games
+from jaxgym.serve.pool.library import Games, game_key
 from jaxgym.serve.pool.open_sessions import check_no_string, checked_id, checked_seed, opening_of, with_images
 from jaxgym.serve.pool.session import Session
 from jaxgym.serve.sessions import Opening
@@ -101,7 +104,34 @@ class SessionPool(Branches):
             OptionError: If an option does not exist or its value is invalid.
             LevelError: See `jaxgym.make`.
         """
-        return self._games.get(name, options or {}).system_prompt
+        return self._games.get(name, self._adapted(name, options or {})[0]).system_prompt
+
+    def _adapted(
+        self, name: str, options: Options, seed: int | None = None
+    ) -> tuple[Options, Mapping[str, Any] | None, Callable[[bool], None] | None]:
+        """Return the options of an episode, the adapted one of them, and the function that counts its success.
+
+        Without a seed, the adapted option has the current value of its controller, and the episode does not count.
+        """
+        if not isinstance(options, Mapping) or options.get("adapt") is None:
+            return options, None, None
+        key = game_key(name, options)
+        controller = self._controllers.get(key)
+        if controller is None:
+            controller = self._controllers.setdefault(key, difficulty.controller_of(key[0], options))
+        group = None if seed is None else controller.start(seed)
+        adapted = difficulty.concrete(key[0], controller.option, group.value if group else controller.value)
+        count = None if group is None else partial(controller.end, group)
+        return {**difficulty.without(options), **adapted}, adapted, count
+
+    def difficulties(self) -> list[dict[str, Any]]:
+        """Return the environment, the options, and the state of each adaptive difficulty of this pool.
+
+        The state is the adapted `option`, its current `value`, the mean `success` of the last groups (None before the
+        first decision), and the number of complete `groups`.
+        """
+        pairs = list(self._controllers.items())
+        return [{"env_id": key[0], "options": json.loads(key[1]), **each.record()} for key, each in pairs]
 
     # Sessions.
 
@@ -132,13 +162,35 @@ class SessionPool(Branches):
             CapacityError: If the pool is full.
         """
         seeds = [checked_seed(seed) for seed in seeds]
-        game = self._games.get(name, options or {})
+        if (options or {}).get("adapt") is None:
+            return self._open(name, seeds, options or {}, start=start)
+        openings: list[Opening] = []
+        try:
+            for seed in seeds:
+                openings += self._open(name, [seed], *self._adapted(name, options or {}, seed), start=start)
+        except BaseException:
+            self.close([opening.id for opening in openings])
+            raise
+        return openings
+
+    def _open(
+        self,
+        name: str,
+        seeds: Sequence[int],
+        options: Options,
+        adapted: Mapping[str, Any] | None = None,
+        count: Callable[[bool], None] | None = None,
+        *,
+        start: bool,
+    ) -> list[Opening]:
+        game = self._games.get(name, options)
         with self._calls:
             used = time.monotonic()
             self._check_room(len(seeds), used)
             opened = {self._new_id(): game.take(seed, used) for seed in seeds}
             for session in opened.values():
                 self._equip(session)
+                session.adapted, session.count = adapted, count
             images: Sequence[Any] = [None] * len(opened)
             if start and opened:
                 try:
@@ -160,7 +212,9 @@ class SessionPool(Branches):
             RequestError: If an id is given twice.
         """
         with self._calls:
-            self._sessions_of(ids)
+            for session in self._sessions_of(ids):
+                if session.number:  # the caller has stopped the episode
+                    session.count_end(False)
             for session_id in ids:
                 self._close(session_id, "was closed")
 
@@ -193,9 +247,10 @@ class SessionPool(Branches):
     ) -> Opening:
         """Open a session as `open` does, without blocking the event loop during compilation."""
         seed = checked_seed(seed)
-        if not self._games.has(name, options or {}):
+        options, adapted, count = self._adapted(name, options or {}, seed)
+        if not self._games.has(name, options):
             await asyncio.to_thread(self.prepare, name, options)
-        opening = self.open(name, seed, options, start=False)
+        opening = self._open(name, [seed], options, adapted, count, start=False)[0]
         if not start:
             return opening
         try:

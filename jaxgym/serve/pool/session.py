@@ -1,7 +1,7 @@
 """Host data of a session, and its copies as plain data."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from jaxgym.serve.sessions import TurnResult
@@ -109,10 +109,25 @@ class Session:
         used: Time of the last call, in seconds of the pool's clock.
         history: The last turns, if the pool keeps a history.
         past: Snapshots before each of the last turns of this episode, if the pool keeps them for `undo`.
+        adapted: The adapted option with its value; None without `adapt`.
+        count: Function that adds the success of the episode to its group; None if it does not count, or not anymore.
     """
 
     __slots__ = (
-        *("game", "history", "last", "number", "past", "reward_tracker", "seed", "slot", "text", "total_reward"),
+        *(
+            "adapted",
+            "count",
+            "game",
+            "history",
+            "last",
+            "number",
+            "past",
+            "reward_tracker",
+            "seed",
+            "slot",
+            "text",
+            "total_reward",
+        ),
         "used",
     )
 
@@ -125,6 +140,14 @@ class Session:
         self.last: TurnResult | None = None
         self.history: History | None = None
         self.past: deque[SessionSnapshot] | None = None
+        self.adapted: Mapping[str, Any] | None = None
+        self.count: Callable[[bool], None] | None = None
+
+    def count_end(self, is_solved: bool) -> None:
+        """Add the success of the episode to its group, once."""
+        count, self.count = self.count, None
+        if count is not None:
+            count(is_solved)
 
     def record(self) -> SessionRecord:
         """Return the host data as plain data."""

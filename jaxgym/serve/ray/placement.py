@@ -45,17 +45,25 @@ def places(ids: Sequence[str], num_actors: int) -> dict[int, list[int]]:
     return found
 
 
-def shares(count: int, first: int, num_actors: int) -> dict[int, slice]:
-    """Return the part of `count` new sessions for each actor, beginning with actor `first`; sizes differ by at most 1.
+def shares(count: int, first: int, num_actors: int) -> dict[int, list[int]]:
+    """Return the indices of `count` new sessions for each actor that gets one, in turn from actor `first`.
 
     >>> shares(5, 1, 3)
-    {1: slice(0, 2, None), 2: slice(2, 4, None), 0: slice(4, 5, None)}
+    {1: [0, 3], 2: [1, 4], 0: [2]}
     """
-    size, larger = divmod(count, num_actors)
-    ends = [size * (place + 1) + min(place + 1, larger) for place in range(num_actors)]
-    bounds = zip([0, *ends], ends, strict=False)
-    parts = {(first + place) % num_actors: slice(*pair) for place, pair in enumerate(bounds)}
-    return {number: part for number, part in parts.items() if part.start < part.stop}
+    return {(first + place) % num_actors: [*range(place, count, num_actors)] for place in range(min(count, num_actors))}
+
+
+def shares_of_seeds(seeds: Sequence[int | None], num_actors: int) -> dict[int, list[int]]:
+    """Return the indices of new sessions for each actor that gets one; equal seeds get the same actor.
+
+    >>> shares_of_seeds([3, 4, 3], 2)
+    {1: [0, 2], 0: [1]}
+    """
+    found: dict[int, list[int]] = {}
+    for index, seed in enumerate(seeds):
+        found.setdefault(random.randrange(num_actors) if seed is None else seed % num_actors, []).append(index)
+    return found
 
 
 def others(first: int, num_actors: int) -> list[int]:

@@ -16,7 +16,7 @@ from jaxgym.errors import OptionError
 from jaxgym.options import is_integer, plain
 from jaxgym.serve import episodes
 from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, SessionError
-from jaxgym.serve.pool.open_sessions import check_no_string, check_reply
+from jaxgym.serve.pool.open_sessions import check_no_string, check_reply, checked_seed
 from jaxgym.serve.ray import placement
 from jaxgym.serve.ray.actor import Actor
 from jaxgym.serve.sessions import Opening, TurnResult
@@ -120,6 +120,13 @@ class RayPool:
         """Make a game and compile its programs on all actors; see `SessionPool.prepare`."""
         return self._from_all("prepare", name, _plain(options))[0]
 
+    def difficulties(self) -> list[dict[str, Any]]:
+        """Return the adaptive difficulties of all actors; see `SessionPool.difficulties`.
+
+        Each actor adapts to the levels that it gets: those with the same remainder of the seed.
+        """
+        return [each for part in self._from_all("difficulties") for each in part]
+
     # Openings.
 
     def open(self, name: str, seed: int | None = None, options: Options | None = None) -> Opening:
@@ -139,19 +146,22 @@ class RayPool:
             ClosedSessionError: If no actor can be reached.
         """
         options, num_actors, seeds = _plain(options), len(self._actors), list(seeds)
-        parts = placement.shares(len(seeds), next(self._next) % num_actors, num_actors)
-        calls = {number: self._call(number, "open_many", name, seeds[part], options) for number, part in parts.items()}
-        opened: list[Opening] = []
+        if options.get("adapt") is None:
+            parts = placement.shares(len(seeds), next(self._next) % num_actors, num_actors)
+        else:  # the controller of an actor keeps a group at one difficulty
+            parts = placement.shares_of_seeds([checked_seed(seed) for seed in seeds], num_actors)
+        own = {number: [seeds[index] for index in part] for number, part in parts.items()}
+        calls = {number: self._call(number, "open_many", name, own[number], options) for number in parts}
+        opened: dict[int, Opening] = {}
         try:
-            # In the order of the parts, which is that of the seeds.
             for number, part in parts.items():
-                opened += self._opened(number, calls.pop(number), name, seeds[part], options)
+                made = self._opened(number, calls.pop(number), name, own[number], options)
+                opened.update(zip(part, made, strict=True))
         except BaseException:
-            for number, call in calls.items():
-                opened += self._opened_anyway(number, call)
-            self.close([opening.id for opening in opened])
+            others = [opening for number, call in calls.items() for opening in self._opened_anyway(number, call)]
+            self.close([opening.id for opening in (*opened.values(), *others)])
             raise
-        return opened
+        return [opened[index] for index in range(len(seeds))]
 
     def _opened(self, number: int, call: Any, name: str, seeds: Sequence[int | None], options: Options) -> Any:
         try:
@@ -174,7 +184,7 @@ class RayPool:
     async def aopen(self, name: str, seed: int | None = None, options: Options | None = None) -> Opening:
         """Open a session without blocking the event loop; see `open_many`."""
         options, num_actors = _plain(options), len(self._actors)
-        first = next(self._next) % num_actors
+        first = (next(self._next) if seed is None or options.get("adapt") is None else checked_seed(seed)) % num_actors
         failed: SessionError | None = None
         for number in (first, *placement.others(first, num_actors)):
             try:

@@ -16,6 +16,7 @@ from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.errors import SessionError
 from jaxgym.serve.messages import check_history, content_text, recent, usage_of, user_message
 from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.pool.difficulty import without
 from jaxgym.serve.rollout.policies import Choice, Message, Policy, PolicyError, Request
 from jaxgym.serve.rollout.scripted import game_of
 from jaxgym.text import ParsedAction
@@ -94,6 +95,9 @@ class Scheduler:
         options = options_of(entries)
         episode = Episode(entries.get("name", ""), entries.get("seed"), options, self._pool)
         opening = await episode.astart()
+        if opening.adapted is not None:
+            options = {**without(options), **opening.adapted}
+            self._infos[request.uuid]["difficulty"] = opening.difficulty
         request.messages = [
             {"role": "system", "content": opening.system_prompt},
             user_message(opening.text, opening.image),

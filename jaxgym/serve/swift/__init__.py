@@ -64,7 +64,8 @@ class TextEnv(_Env):
             config: ms-swift's request; ignored, because the constructor has the entries of its row.
 
         Returns:
-            The first user message, a dict with id, seed and text version, and the system message.
+            The first user message, a dict with id, seed, text version and the value of an adapted option, and the
+            system message.
 
         Raises:
             OptionError: If an entry is not an option or its value is invalid.
@@ -80,7 +81,9 @@ class TextEnv(_Env):
         self._episode = Episode(self.env_id, entries.get("seed"), options_of(entries))
         opening: Opening = await self._episode.astart()
         self.image = opening.image
-        info = {"env_id": opening.env_id, "seed": opening.seed, "text_version": opening.text_version}
+        info: dict[str, Any] = {"env_id": opening.env_id, "seed": opening.seed, "text_version": opening.text_version}
+        if opening.difficulty is not None:
+            info["difficulty"] = opening.difficulty
         return opening.text, info, opening.system_prompt
 
     async def step(self, action: Sequence[Mapping[str, Any]]) -> Step:

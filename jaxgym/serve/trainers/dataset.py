@@ -14,6 +14,7 @@ from jaxgym import levels, text
 from jaxgym.errors import OptionError
 from jaxgym.options import resolve
 from jaxgym.serve.episodes import options_of
+from jaxgym.serve.pool import difficulty
 from jaxgym.serve.rollout.scheduler import MOST_TURNS
 from jaxgym.serve.sessions import SESSION_OPTIONS
 
@@ -57,6 +58,8 @@ def _check(game: str, options: Mapping[str, Any]) -> None:
     others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
     env, _, _ = text.make_registered(game, **{"levels": "fresh", **others})
     resolve(env.env_id, SESSION_OPTIONS, of_sessions)
+    if options.get("adapt") is not None:
+        difficulty.controller_of(env.env_id, options)
 
 
 def _nemo(config: EnvConfig) -> dict[str, Any]:

@@ -51,11 +51,13 @@ class Played(NamedTuple):
         rewards: Reward of each turn.
         result: Result of the last turn; None if there was no reply.
         invalid_replies: Number of invalid replies.
+        difficulty: The value of the adapted option; None without `adapt`.
     """
 
     rewards: list[float]
     result: TurnResult | None
     invalid_replies: int
+    difficulty: int | None = None
 
     @property
     def total_reward(self) -> float:
@@ -69,11 +71,12 @@ class Played(NamedTuple):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Numbers for the log of a trainer, which have the same names in every episode."""
+        """Numbers for the log of a trainer, which have the same names in every episode of a game with its options."""
         return {
             "success": float(self.result is not None and self.result.is_solved),
             "turns": float(len(self.rewards)),
             "invalid_replies": float(self.invalid_replies),
+            **({} if self.difficulty is None else {"difficulty": float(self.difficulty)}),
         }
 
 
@@ -106,6 +109,6 @@ async def play(
             result = await episode.astep(reply)
             rewards.append(float(result.reward))
             observation = Observation("", result.text, result.image)
-        return Played(rewards, episode.result, episode.invalid_replies)
+        return Played(rewards, episode.result, episode.invalid_replies, episode.difficulty)
     finally:
         episode.close()

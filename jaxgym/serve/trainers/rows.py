@@ -51,5 +51,6 @@ def close_dropped() -> None:
 
 
 def start_of(opening: Opening) -> dict[str, Any]:
-    """Return the info of the start of an episode: id, seed and text version."""
-    return {"env_id": opening.env_id, "seed": opening.seed, "text_version": opening.text_version}
+    """Return the info of the start of an episode: id, seed, text version, and the value of an adapted option."""
+    adapted = {} if opening.difficulty is None else {"difficulty": opening.difficulty}
+    return {"env_id": opening.env_id, "seed": opening.seed, "text_version": opening.text_version, **adapted}

@@ -101,6 +101,7 @@ class SkyRLEnv(_Base):
             "is_solved": float(result.is_solved),
             "num_turns": float(result.number),
             "num_invalid_replies": float(episode.invalid_replies),
+            **({} if episode.difficulty is None else {"difficulty": float(episode.difficulty)}),
         }
         if has_ended:
             self.close()

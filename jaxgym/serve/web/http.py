@@ -14,6 +14,7 @@ import uvicorn
 from starlette.routing import Router
 
 from jaxgym import text
+from jaxgym.errors import OptionError
 from jaxgym.options import parse_options
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web import log
@@ -61,6 +62,8 @@ def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int
     """
     env_id, _ = text.text_spec_of(serving.env)
     options = {**(defaults or {}), **parse_options(serving.options)}
+    if options.get("adapt") is not None:
+        raise OptionError("adapt: expected None on a server, got a range. Trainers adapt the difficulty.")
     pool = SessionPool(serving.max_sessions + spare, keeps_history=serving.page)
     pool.prepare(env_id, options)
     opening = pool.open(env_id, None, options, start=False)
