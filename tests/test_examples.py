@@ -99,7 +99,14 @@ def run_blocks(page: Path) -> None:
             jaxgym.unregister(env_id)  # other tests read the table of environments
 
 
-SLOW_PAGES = ("levels", "ms_swift", "own_training_loop", "trained_agents", "trainers")  # each compiles for 8 s or more
+SLOW_PAGES = (
+    "boss_fight",
+    "levels",
+    "ms_swift",
+    "own_training_loop",
+    "trained_agents",
+    "trainers",
+)  # each compiles for 8 s or more
 
 
 @pytest.mark.parametrize(
