@@ -99,6 +99,7 @@ def run_blocks(page: Path) -> None:
             jaxgym.unregister(env_id)  # other tests read the table of environments
 
 
+# Each compiles for 8 s or more.
 SLOW_PAGES = (
     "boss_fight",
     "levels",
@@ -106,7 +107,7 @@ SLOW_PAGES = (
     "own_training_loop",
     "trained_agents",
     "trainers",
-)  # each compiles for 8 s or more
+)
 
 
 @pytest.mark.parametrize(
