@@ -15,7 +15,9 @@ from jaxgym import levels, text
 from jaxgym.envs.boss_fight import exact, level, original
 from jaxgym.envs.boss_fight.game import DRAG, FIRE, INERTIA, PUSH, STAY
 from jaxgym.envs.boss_fight.level import Mode
+from jaxgym.envs.boss_fight.text import MOVES
 from jaxgym.envs.boss_fight.things import BulletKind
+from jaxgym.human.keys import ship_action
 from jaxgym.wrappers import SpotlightPerturbation
 
 LEFT, RIGHT = 1, 7
@@ -174,8 +176,22 @@ def test_the_fan_has_five_bullets_every_eighth_step(after: dict[str, Any]) -> No
     assert after["hit"].state.bullets.kind[1:].sum() in (0, BulletKind.BULLET)  # the open boss fires at most one
 
 
+@pytest.mark.parametrize(
+    ("pressed", "name"),
+    [
+        ((), "wait"),
+        (("up", "d"), "up-right"),
+        (("left", "right"), "wait"),
+        (("space",), "fire"),
+        (("space", "s"), "down"),
+    ],
+)
+def test_held_keys_move_the_ship_or_fire(pressed: tuple[str, ...], name: str) -> None:
+    assert ship_action(pressed) == MOVES[name]
+
+
 def test_numbers_round_as_in_c() -> None:
-    generator = np.random.default_generator(0)
+    generator = np.random.default_rng(0)
     speeds = (generator.uniform(-0.7, 0.7, 4096) * 2.0 ** generator.integers(-148, 1, 4096)).astype(np.float32)
     push = np.where(generator.random(4096) < 0.5, 0, PUSH).astype(np.float32)
     expected = (DRAG * (INERTIA * speeds + push).astype(np.float64)).astype(np.float32)
