@@ -102,11 +102,15 @@ def run_blocks(page: Path) -> None:
 # Each compiles for seconds; the pages of the environments have the same first lines.
 SLOW_PAGES = (
     "babyai",
+    "ballet",
+    "boss_fight",
+    "color_cubes",
     "demonstrations",
     "difficulty",
     "endless_mortar_mayhem",
     "endless_mystery_path",
     "gymnasium",
+    "key_to_door",
     "levels",
     "ms_swift",
     "mystery_path",

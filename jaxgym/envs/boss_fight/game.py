@@ -154,6 +154,11 @@ class BossFight(Environment[Level, State, EnvParams, Scene]):
         metrics = {"success": is_won.astype(jnp.int32), "rounds_won": rounds_won}
         return Transition(dataclasses.replace(state, share=shares[1]), reward, is_dead | is_won, metrics)
 
+    def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: EnvParams) -> jax.Array:
+        """Return the return divided by the best possible one of the level, float32 ()."""
+        best = collisions.WIN_REWARD + collisions.ROUND_REWARD * state.level.num_rounds.astype(jnp.float32)
+        return (info["episode_return"] / best).astype(jnp.float32)
+
     def scene(self, state: State, params: EnvParams) -> Scene:
         """Return everything that is seen."""
         return scene_of(self, state)
