@@ -47,7 +47,7 @@ LINES = (
     Line("ms-swift scripts", "test_swift_scripts.py"),
     Line("TRL", "clients/test_trl.py"),
     Line("TRL example", "test_trl_example.py"),
-    Line("TRL SFT and GRPO", "test_llm_example.py"),
+    Line("TRL chats of SFT and GRPO", "test_llm_example.py"),
     Line("SkyRL", "clients/test_skyrl.py"),
     Line("NeMo Gym", "clients/test_nemo.py"),
     Line("VAGEN", "clients/test_vagen.py"),
