@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=4.0, help="time limit of the training")
     parser.add_argument("--generations", type=int, default=8, help="episodes of a level")
     parser.add_argument("--batch", type=int, default=128, help="episodes of an update")
-    parser.add_argument("--micro-batch", type=int, default=32, help="episodes of a forward pass; 32 need about 45 GB")
+    parser.add_argument("--micro-batch", type=int, default=32, help="episodes of a forward pass")
     parser.add_argument("--updates", type=int, default=2, help="updates on the episodes of one rollout")
     parser.add_argument("--learning-rate", type=float, default=2e-5)
     parser.add_argument("--every", type=int, default=20, help="updates between two validations")
