@@ -128,7 +128,7 @@ def _span(center: jax.Array, half: jax.Array) -> tuple[jax.Array, jax.Array]:
     return first, end
 
 
-def _packed_bits(flags: jax.Array) -> jax.Array:
+def _packed_bits(flags: Any) -> jax.Array:
     """Return flags (…, n) as bits, uint32 (…, n / 32)."""
     bits = np.uint32(1) << np.arange(_WORD, dtype=np.uint32)
     flags = flags.reshape(*flags.shape[:-1], -1, _WORD)
