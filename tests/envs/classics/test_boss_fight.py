@@ -12,7 +12,8 @@ import pytest
 
 import jaxgym
 from jaxgym import levels, text
-from jaxgym.envs.boss_fight import exact, level, original
+from jaxgym.envs.boss_fight import exact, original
+from jaxgym.envs.boss_fight.collisions import WIN_REWARD
 from jaxgym.envs.boss_fight.game import DRAG, FIRE, INERTIA, PUSH, STAY
 from jaxgym.envs.boss_fight.level import Mode
 from jaxgym.envs.boss_fight.text import MOVES
@@ -264,7 +265,7 @@ def choice(said: str, speed: np.ndarray, *, may_fire: bool) -> str:
     others = [(box[:2], np.zeros(2), box[2:] / 2) for name, box in boxes if name != "You"]
     others += [(np.asarray(b[:2], float), np.asarray(b[2:], float), np.full(2, 0.5)) for b in BULLET.findall(said)]
     places, velocities, halves = (np.stack(part) for part in zip(*others, strict=True))
-    best, best_score = "wait", -np.inf
+    scores, safe_steps = dict[str, float](), dict[str, int]()
     for name, push in {"wait": (0, 0), "left": (-1, 0), "right": (1, 0), "up": (0, 1), "down": (0, -1)}.items():
         for hold in (2, 6):
             place, now, safe = ship[:2].copy(), speed.copy(), STEPS_AHEAD
@@ -276,10 +277,11 @@ def choice(said: str, speed: np.ndarray, *, may_fire: bool) -> str:
                     safe = step
                     break
             score = 100 * safe - abs(place[0] - boss[0]) - place[1] / 2
-            if score > best_score:
-                best, best_score = name, score
-    is_aimed = abs(ship[0] - boss[0]) < 2.5
-    return "fire" if best == "wait" and is_aimed and may_fire and "Shield: open" in said else best
+            if score > scores.get(name, -np.inf):
+                scores[name], safe_steps[name] = score, safe
+    best = max(scores, key=scores.__getitem__)
+    is_aimed = abs(ship[0] - boss[0]) < 2.5 and safe_steps["wait"] >= safe_steps[best]
+    return "fire" if is_aimed and may_fire and "Shield: open" in said else best
 
 
 @pytest.mark.slow
@@ -287,7 +289,7 @@ def test_a_player_that_reads_only_the_texts_wins() -> None:
     env, params, interface = text.make("boss_fight", observation="symbolic", distribution_mode="easy")
     step, scene = jax.jit(env.step_env), jax.jit(env.scene)
     rewards = []
-    for seed in range(2):
+    for seed in (3, 4):  # four rounds of five hits, and one round of one hit
         _, state = env.reset_to_level(jax.random.key(0), levels.level_from_seed(env, seed, params), params)
         is_over, time, last_fire, total, before = False, 0, -3, 0.0, None
         while not is_over and time < 400:
@@ -301,4 +303,5 @@ def test_a_player_that_reads_only_the_texts_wins() -> None:
             _, state, reward, is_over, _ = step(jax.random.key(0), state, jnp.int32(reply.actions[0]), params)
             total, time = total + float(reward), time + 1
         rewards.append(total)
-    assert max(rewards) >= level.MOST_ROUNDS  # more than rounds alone can give within these steps
+    assert min(rewards) >= 1
+    assert max(rewards) >= WIN_REWARD
