@@ -16,7 +16,7 @@ TILE = (21, 43, 77)
 
 BAR_PX, YELLOW = 4, (255, 255, 0)
 ORANGE, CLOSED_DOOR, OPEN_DOOR = (255, 165, 0), (55, 55, 55), (48, 141, 70)
-WHOLE_HANDS, WHOLE_BODY, WHOLE_COIN, WHOLE_DOOR = 24, (84, 88, 93, 94), 32, 58  # pixels of what nothing covers
+WHOLE_HANDS, WHOLE_BODY, WHOLE_COIN, WHOLE_DOOR = 24, (84, 88, 93, 94), 24, 58  # pixels of what nothing covers
 
 # Views of MiniGrid: gray levels, and places (row, column) in a cell that tell its things apart.
 BABYAI = ("GoToLocal", "PickupLoc", "PutNextLocal", "BlockedUnlockPickup", "UnlockToUnlock", "KeyInBox", "SynthS5R2")
@@ -159,8 +159,7 @@ def spotlights(screen: np.ndarray, beside: str) -> str:
         ends = zip(skin.min(axis=0) + RADIUS, skin.max(axis=0) + 1 - RADIUS, ahead, strict=True)
         y, x = (low if part > 0 else high for low, high, part in ends)  # the hands cover the front
         lines.append(f"You: x {x}, y {y}")
-    coins = np.concatenate([where(floor, ORANGE), where(floor, YELLOW)])
-    lines += [f"Coin: x {x}, y {y}" for y, x in whole_things(coins, WHOLE_COIN)]
+    lines += [f"Coin: x {x}, y {y}" for y, x in whole_things(where(floor, ORANGE), WHOLE_COIN)]
     for state, color in (("closed", CLOSED_DOOR), ("open", OPEN_DOOR)):
         lines += [f"Exit: x {x}, y {y} ({state})" for y, x in whole_things(where(floor, color), WHOLE_DOOR)]
     brightest = floor.max(axis=-1).astype(int).reshape(7, 12, 7, 12).sum(axis=(1, 3))
