@@ -14,6 +14,10 @@ SCREEN_PX, VIEW_PX, TILE_PX, RADIUS = 84, 56, 8, 6
 SKIN, DARK_HAND, CROSS, DEADLY = (250, 204, 153), (50, 50, 50), (255, 0, 0), (81, 18, 26)
 TILE = (21, 43, 77)
 
+BAR_PX, YELLOW = 4, (255, 255, 0)
+ORANGE, CLOSED_DOOR, OPEN_DOOR = (255, 165, 0), (55, 55, 55), (48, 141, 70)
+WHOLE_HANDS, WHOLE_BODY, WHOLE_COIN, WHOLE_DOOR = 24, (84, 88, 93, 94), 24, 58  # pixels of what nothing covers
+
 # Views of MiniGrid: gray levels, and places (row, column) in a cell that tell its things apart.
 BABYAI = ("GoToLocal", "PickupLoc", "PutNextLocal", "BlockedUnlockPickup", "UnlockToUnlock", "KeyInBox", "SynthS5R2")
 VISIBLE, WALL, FLOOR = 60, 146, 76
@@ -143,6 +147,47 @@ def mortar_mayhem(screen: np.ndarray, beside: str) -> str:
     return f"{commands}\nYou: row {row}, column {column}, facing {facing}\nRed tiles: {red_tiles}"
 
 
+def spotlights(screen: np.ndarray, beside: str) -> str:
+    """Read an arena: the objects that are lit and not covered, the brightness of the floor, and the bar."""
+    del beside
+    floor, bar = screen.copy(), screen[:BAR_PX]
+    floor[:BAR_PX] = 0
+    lines = list[str]()
+    skin, hands = where(floor, SKIN), where(floor, DARK_HAND)
+    if len(hands) == WHOLE_HANDS and len(skin) in WHOLE_BODY:
+        ahead = hands.mean(axis=0) - skin.mean(axis=0)
+        ends = zip(skin.min(axis=0) + RADIUS, skin.max(axis=0) + 1 - RADIUS, ahead, strict=True)
+        y, x = (low if part > 0 else high for low, high, part in ends)  # the hands cover the front
+        lines.append(f"You: x {x}, y {y}")
+    lines += [f"Coin: x {x}, y {y}" for y, x in whole_things(where(floor, ORANGE), WHOLE_COIN)]
+    for state, color in (("closed", CLOSED_DOOR), ("open", OPEN_DOOR)):
+        lines += [f"Exit: x {x}, y {y} ({state})" for y, x in whole_things(where(floor, color), WHOLE_DOOR)]
+    brightest = floor.max(axis=-1).astype(int).reshape(7, 12, 7, 12).sum(axis=(1, 3))
+    pixels = np.full((7, 1), 12 * 12)
+    pixels[0] -= 12 * BAR_PX
+    lines += ["Light:", *(" ".join(map(str, row)) for row in np.rint(9 * brightest / (255 * pixels)).astype(int))]
+    was_positive = len(where(bar, YELLOW)) > 0
+    return "\n".join([*lines, f"Health bar: previous reward {'' if was_positive else 'not '}positive"])
+
+
+def whole_things(pixels: np.ndarray, size: int) -> list[tuple[int, int]]:
+    """Return the centers (y, x) of the groups of adjacent pixels that have a size; smaller ones are partly covered."""
+    left, centers = {tuple(place) for place in pixels.tolist()}, []
+    while left:
+        group, front = set(), [left.pop()]
+        while front:
+            y, x = front.pop()
+            group.add((y, x))
+            near = {(y + dy, x + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)} & left
+            left -= near
+            front += near
+        if len(group) == size:
+            places = np.array(sorted(group))
+            y, x = (places.min(axis=0) + places.max(axis=0) + 1) // 2
+            centers.append((int(y), int(x)))
+    return sorted(centers)
+
+
 def mystery_path(screen: np.ndarray, beside: str) -> str:
     """Read a square of 7 x 7 tiles."""
     del beside
@@ -216,6 +261,7 @@ READERS: dict[str, Callable[[np.ndarray, str], str]] = {
     **dict.fromkeys((f"MortarMayhem{kind}-v0" for kind in ("", "-Grid", "B", "B-Grid")), mortar_mayhem),
     "MysteryPath-v0": mystery_path,
     "MysteryPath-Grid-v0": mystery_path,
+    "SearingSpotlights-v0": spotlights,
     "TextCraft-v0": textcraft,
     "Endless-MortarMayhem-v0": mortar_mayhem,
     "Endless-MysteryPath-v0": endless_mystery_path,

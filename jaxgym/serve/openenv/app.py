@@ -19,7 +19,7 @@ class OpenEnvApp:
     def __init__(self, serving: Serving, hosted: Hosted):
         """Make the app of an environment."""
         self._sessions = sessions = ClientSessions(hosted, serving.max_sessions, serving.idle_seconds)
-        methods = Methods(sessions)
+        methods = Methods(sessions, branching=getattr(serving, "branching", False))
         self._conversations = Conversations(sessions, methods)
         self._closing_idle: asyncio.Task[None] | None = None
         token = token_of(serving)

@@ -13,8 +13,9 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jaxgym.serve.messages import attach, content_text, image_infos, usage_of
+from jaxgym.serve.messages import attach, check_history, content_text, image_infos, usage_of
 from jaxgym.serve.openenv.remote import LostError, OpenEnvError, OpenEnvWrapper, Step
+from jaxgym.serve.swift.history import HistoryHooks
 
 __all__ = ["LostError", "OpenEnvError", "OpenEnvScheduler", "OpenEnvWrapper", "register"]
 
@@ -242,6 +243,21 @@ def _image_of(observation: Any) -> str | None:
     return image if isinstance(image, str) else None
 
 
-def register(name: str = "jaxgym_openenv_scheduler") -> None:
-    """Register the scheduler with ms-swift; raise `ImportError` if it can't be imported."""
-    importlib.import_module("swift.rollout.multi_turn").multi_turns[name] = OpenEnvScheduler
+def register(
+    name: str = "jaxgym_openenv_scheduler", *, history_turns: int | None = None, history_images: int | None = None
+) -> None:
+    """Register the scheduler with ms-swift.
+
+    Args:
+        name: The name for `--multi_turn_scheduler`.
+        history_turns: See `jaxgym.serve.swift.images.register`.
+        history_images: See `jaxgym.serve.swift.images.register`.
+
+    Raises:
+        ImportError: If ms-swift can't be imported.
+        OptionError: If a number is too small.
+    """
+    check_history(history_turns, history_images)
+    entries = {"__doc__": OpenEnvScheduler.__doc__, "history_turns": history_turns, "history_images": history_images}
+    table = importlib.import_module("swift.rollout.multi_turn").multi_turns
+    table[name] = type("HistoryOpenEnvScheduler", (HistoryHooks, OpenEnvScheduler), entries)

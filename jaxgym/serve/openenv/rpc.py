@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from jaxgym.serve import arguments, trl
 from jaxgym.serve.errors import CapacityError, SessionError
+from jaxgym.serve.openenv.branching import BranchingMethods
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.session import ClientSession
 from jaxgym.serve.openenv.sessions import ClientSessions
@@ -111,8 +112,9 @@ class Methods:
         prompt: System prompt for a model that calls tools: the rules, and the tools in place of the form of a reply.
     """
 
-    def __init__(self, sessions: ClientSessions):
-        """Make the tools of the environment."""
+    def __init__(self, sessions: ClientSessions, *, branching: bool = False):
+        """Make the tools of the environment; `branching` adds the methods of `jaxgym.serve.openenv.branching`."""
+        self._branching = BranchingMethods(sessions).by_name if branching else {}
         self._sessions, hosted = sessions, sessions.hosted
         self._moves = tools_of(hosted.env_id, hosted.options)
         own, rules = [name for name in self._moves if name != REPLY], hosted.system_prompt
@@ -159,12 +161,14 @@ class Methods:
             return {"session_id": (session or self._sessions.open()).id}
         if method == "openenv/session/close":
             return self._end(params.get("session_id"), session)
-        if method not in ("tools/list", "tools/call"):
+        if method not in ("tools/list", "tools/call", *self._branching):
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {quoted(method)}")
         named = params.get("session_id")
         if session is None and named:
             session = self._known(named)
             session.used = time.monotonic()
+        if method in self._branching:
+            return self._branching[method](session, params)
         if method == "tools/list":
             moves = [
                 {"name": name, "description": tool.description, "inputSchema": tool.schema}

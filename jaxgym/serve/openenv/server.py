@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxgym.serve.openenv.app import OpenEnvApp
+from jaxgym.serve.openenv.branching import UNDO_TURNS
 from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.web import log
 from jaxgym.serve.web.guard import App
@@ -15,7 +16,8 @@ from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, starting, to
 def load(serving: Serving) -> OpenEnvApp:
     """Make the app and compile its programs, which takes seconds; raises the errors of `host`."""
     # OpenEnv clients compute their own rewards, so the default is the environment's reward only.
-    return OpenEnvApp(serving, host(serving, {"rewards": "environment"}, spare=SPARE))
+    undo_turns = UNDO_TURNS if getattr(serving, "branching", False) else 0
+    return OpenEnvApp(serving, host(serving, {"rewards": "environment"}, SPARE, undo_turns))
 
 
 def serve(serving: Serving, bound: socket.socket) -> None:

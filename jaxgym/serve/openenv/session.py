@@ -56,6 +56,10 @@ class ClientSession:
         """Make a turn; return the observation, as JSON."""
         return self._stepped(await self._pool.astep(self.id, reply))
 
+    def go_back(self, turns: int, text: str) -> None:
+        """Continue after a number of turns and a text, which `undo` or `load` has restored."""
+        self.turns, self._last = turns, text
+
     def state(self) -> dict[str, Any]:
         """Return the state of the episode."""
         played = self._pool.look(self.id)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.openenv.session import ClientSession
@@ -40,14 +40,23 @@ class ClientSessions:
         Raises:
             CapacityError: If the server is full.
         """
-        if len(self._open) >= self.max_sessions:
-            raise CapacityError(
-                f"expected at most {self.max_sessions} open sessions, got one more. Close one, or start the server "
-                "with a larger --max-sessions."
-            )
+        self.check_room(1)
         session = self._new()
         self._open[session.id] = session
         return session
+
+    def check_room(self, count: int) -> None:
+        """Raise `CapacityError` if there is no room for so many more sessions."""
+        if len(self._open) + count > self.max_sessions:
+            raise CapacityError(
+                f"expected at most {self.max_sessions} open sessions, got {count} more than the {len(self._open)} open "
+                "ones. Close some, or start the server with a larger --max-sessions."
+            )
+
+    def add(self, sessions: Sequence[ClientSession]) -> list[str]:
+        """Add sessions of the pool; return their ids."""
+        self._open.update({session.id: session for session in sessions})
+        return [session.id for session in sessions]
 
     def _new(self) -> ClientSession:
         opening = self._pool.open(self.hosted.env_id, None, self.hosted.options, start=False)

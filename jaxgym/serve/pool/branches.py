@@ -20,8 +20,8 @@ from jaxgym.text import RewardTracker
 class Branches(OpenSessions):
     """Open sessions that can be forked, saved, loaded and undone.
 
-    These methods are for trainers and other programs in this process. No server offers them to its clients, because a
-    model that takes moves back does not play the game that its prompt describes.
+    These methods are for trainers and other programs, not for models: a model that takes moves back does not play the
+    game that its prompt describes. By default, no server offers them to its clients.
     """
 
     _keeps_history: bool

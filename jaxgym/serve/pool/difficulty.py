@@ -24,7 +24,7 @@ OPTIONS = ("adapt", "adapt_group")
 """The session options of the controller."""
 
 
-class Group:
+class EpisodeGroup:
     """Episodes on one level with one difficulty.
 
     Attributes:
@@ -63,16 +63,16 @@ class Controller:
             easiest, hardest + (1 if hardest >= easiest else -1), step if hardest >= easiest else -step
         )
         self._size = group
-        self._open: OrderedDict[int, Group] = OrderedDict()
-        self._recent: deque[Group] = deque(maxlen=max(_MOST // group, 1))
+        self._open: OrderedDict[int, EpisodeGroup] = OrderedDict()
+        self._recent: deque[EpisodeGroup] = deque(maxlen=max(_MOST // group, 1))
         self._lock = threading.Lock()
 
-    def start(self, seed: int) -> Group:
+    def start(self, seed: int) -> EpisodeGroup:
         """Return the group of another episode on a level."""
         with self._lock:
             found = self._open.get(seed)
             if found is None:
-                found = self._open[seed] = Group(self.value)
+                found = self._open[seed] = EpisodeGroup(self.value)
                 if len(self._open) > _MOST_GROUPS:
                     self._open.popitem(last=False)
             found.started += 1
@@ -80,7 +80,7 @@ class Controller:
                 del self._open[seed]
             return found
 
-    def end(self, group: Group, is_solved: bool) -> None:
+    def end(self, group: EpisodeGroup, is_solved: bool) -> None:
         """Add the result of an episode; after the last one of its group, decide about the value."""
         with self._lock:
             group.results.append(is_solved)

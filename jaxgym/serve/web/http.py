@@ -49,13 +49,14 @@ class Hosted:
     reply_format: str = ""
 
 
-def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int = 0) -> Hosted:
+def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int = 0, undo_turns: int = 0) -> Hosted:
     """Load an environment and compile its programs, which takes seconds.
 
     Args:
         serving: The settings, with the environment and its options.
         defaults: Options for which the protocol has another default.
         spare: Number of sessions in addition to those of clients.
+        undo_turns: Number of turns that `SessionPool.undo` can take back.
 
     Raises:
         OptionError, UnknownIdError, LevelError: If the environment or an option is invalid.
@@ -64,7 +65,7 @@ def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int
     options = {**(defaults or {}), **parse_options(serving.options)}
     if options.get("adapt") is not None:
         raise OptionError("adapt: expected None on a server, got a range. Trainers adapt the difficulty.")
-    pool = SessionPool(serving.max_sessions + spare, keeps_history=serving.page)
+    pool = SessionPool(serving.max_sessions + spare, keeps_history=serving.page, undo_turns=undo_turns)
     pool.prepare(env_id, options)
     opening = pool.open(env_id, None, options, start=False)
     pool.close([opening.id])

@@ -93,6 +93,9 @@ class Serving:
 class OpenEnv(Serving):
     """Serve text episodes over OpenEnv (WebSocket and HTTP)."""
 
+    branching: bool = False
+    """Let clients fork, save, load and undo sessions. Never use it to evaluate a model."""
+
 
 @dataclasses.dataclass(frozen=True)
 class AgentGym(Serving):

@@ -1,7 +1,8 @@
-"""Short histories of `jaxgym_image_scheduler` in ms-swift's server mode, an output for each turn; skipped without."""
+"""Short histories of our schedulers in ms-swift's server mode, an output for each turn; skipped without."""
 
 import asyncio
 import importlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from jaxgym.errors import OptionError
 from jaxgym.serve import swift as ours
 from jaxgym.serve.messages import OMITTED
+from jaxgym.serve.openenv import client
 from jaxgym.serve.swift import images
+from tests.conformance import run
 from tests.conformance.clients import policies, trajectories
 
 pytest.importorskip("swift")
@@ -79,6 +82,37 @@ def test_every_turn_is_a_sample_with_the_chat_that_the_model_saw(mode: str) -> N
         assert messages == output.messages[:-1]
         assert pictures == output.rollout_infos.get("images", [])
     assert trajectories.open_sessions() == 0
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    options = [f"{name}={value}" for name, value in LAKE.items() if name != "name"]
+    with run.served(("openenv", "--env", "frozen_lake", *options)) as url:
+        yield url
+
+
+def test_on_an_openenv_server_every_turn_is_a_sample_with_the_chat_that_the_model_saw(url: str) -> None:
+    stand_ins = importlib.import_module("tests.conformance.clients.stand_ins")
+    client.register("short_openenv", history_turns=2, history_images=1)
+    engine = stand_ins.Engine(lambda: policies.frozen_lake)
+    seen = Seeing(engine)
+    scheduler = importlib.import_module("swift.rollout.multi_turn").multi_turns["short_openenv"](engine, 30)
+    scheduler.env_config_defaults = {}
+    request = stand_ins.request_of({"name": "openenv", "base_url": url, "reset_kwargs": {"seed": 3}})
+    outputs = asyncio.run(scheduler.async_infer([request], stand_ins.ONCE))
+    replies = [output.messages[-1]["content"] for output in outputs]
+    texts = [text for text, _ in trajectories.turns_of(LAKE, 3, replies)]
+    assert {(output.rollout_infos["total_reward"], output.rollout_infos["num_turns"]) for output in outputs} == {
+        (1.0, len(replies))
+    }
+    for turn, (output, (messages, pictures)) in enumerate(zip(outputs, seen.seen, strict=True)):
+        shown = sorted({0, *range(max(0, turn - 1), turn + 1)})
+        wanted = [f"{OMITTED}\n{texts[place]}" for place in shown[:-1]] + [f"<image>{texts[turn]}"]
+        assert [message["content"] for message in output.messages if message["role"] == "user"] == wanted
+        assert messages == output.messages[:-1]
+        assert pictures == output.rollout_infos["images"]
+        assert len(pictures) == 1
+    assert len({seen.seen[turn][1][0] for turn in range(len(outputs))}) == len(outputs)
 
 
 def test_without_a_history_there_is_one_output_with_all_images() -> None:
