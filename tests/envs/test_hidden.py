@@ -269,7 +269,7 @@ def test_the_facts_of_boss_fight_predict_when_the_shield_opens() -> None:
     assert (hidden["legs_until_open"].values[opens : opens + steps] == -1).all()
     first = {name: int(fact.values[0]) for name, fact in hidden.items()}
     level = state.level
-    assert (first["hits_left"], first["rounds_left"]) == (level.round_health - 1, level.num_rounds - 1)
+    assert (first["hits_left"], first["rounds_left"]) == (level.round_health, level.num_rounds)
     assert first["attack"] == level.attack_modes[0]
 
 

@@ -41,7 +41,6 @@ _STRIDE = np.float32(1 / _NUM_STRIDES)
 PUSH, INERTIA, DRAG = np.float32(0.5) * np.float32(0.85), np.float32(0.5), 0.9
 _LONGEST = 10**5
 _ATTACKS = tuple(mode.name.lower() for mode in level.Mode)
-_FROM_ONE = tuple(str(number) for number in range(1, level.MOST_HEALTH + 1))
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -180,10 +179,8 @@ class BossFight(Environment[Level, State, EnvParams, Scene]):
         round_ = boss.round % state.level.num_rounds
         return {
             "attack": facts.Fact(state.level.attack_modes[round_], level.NUM_MODES, _ATTACKS),
-            "hits_left": facts.Fact((boss.health - 1) % state.level.round_health, level.MOST_HEALTH, _FROM_ONE),
-            "rounds_left": facts.Fact(
-                state.level.num_rounds - 1 - round_, level.MOST_ROUNDS, _FROM_ONE[: level.MOST_ROUNDS]
-            ),
+            "hits_left": facts.Fact((boss.health - 1) % state.level.round_health + 1, level.MOST_HEALTH + 1),
+            "rounds_left": facts.Fact(state.level.num_rounds - round_, level.MOST_ROUNDS + 1),
             "legs_until_open": facts.Fact(jnp.where(boss.has_shield, boss.swap_timer, -1), most_legs + 1),
             "steps_of_leg": facts.Fact(boss.leg_timer, LEG_STEPS + 1),
         }
