@@ -47,7 +47,7 @@ class InspectFlags:
     episodes: int = 128
     """Number of episodes; half of them train the probes, the others test them."""
     max_steps: int = 128
-    """Number of steps of an episode that are inspected."""
+    """Number of steps of an episode that are played and inspected."""
     queries: int = 32
     """Number of steps whose action and value are traced back."""
     spans: int = 16
@@ -160,10 +160,15 @@ def inspect(agent: TrainedAgent, flags: InspectFlags, out: Path) -> dict[str, An
     """Inspect an agent; write inspect.json and the figures to a folder, and return the content of the file.
 
     Raises:
-        ConfigError: if a number is out of range.
+        ConfigError: if a number is out of range, or the memory is a language model.
         RunError: if the folder is not writable.
     """
     _check(flags)
+    if agent.config.memory == "helm":
+        raise ConfigError(
+            "memory 'helm': expected a memory with a recurrent state, got a language model, whose state is part of the "
+            "observation. Inspect an agent with another memory."
+        )
     played, frames = play(agent, flags.episodes, flags.max_steps, flags.seed)
     places, saliency = trace_back(agent, played, flags.queries)
     probed = probe_facts(played, flags.spans)
@@ -264,7 +269,7 @@ def inspect_run(flags: InspectFlags) -> dict[str, Any]:
 def described(result: dict[str, Any]) -> str:
     """Return the result as text."""
     density = ", ".join(f"{name} {np.mean(values):.2f}" for name, values in result["recall_density"].items())
-    lines = [f"recall density: {density}"]
+    lines = [f"success: {result['success']:.2f}", f"recall density: {density}"]
     for name, own in result["probes"].items():
         accuracy, chance = (np.nanmean(own[kind]) for kind in ("accuracy", "chance"))
         lines.append(f"probe of {name}: accuracy {accuracy:.2f}, most frequent value {chance:.2f}")

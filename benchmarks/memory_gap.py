@@ -3,8 +3,8 @@
     python -m benchmarks.memory_gap --out runs/memory-gap --processes 4 --minutes 20
 
 Four agents per task: PPO without memory on the twin, then without memory, with GRU and with minGRU on the normal task.
-Each training is one process of `python -m baselines.train`; finished runs are not repeated. --minutes is the time after
-which no further run starts; the table then has gaps. --flags go to every training.
+Each training is one process of `python -m baselines.train`. Finished runs are not repeated, and interrupted ones are
+resumed. --minutes is the time after which no further run starts; the table then has gaps. --flags go to every training.
 """
 
 import dataclasses
@@ -113,11 +113,11 @@ def train(arguments: Arguments, task: str, agent: str, end: float) -> None:
     folder = arguments.out / f"{task}-{agent}"
     if (folder / "evaluation.json").is_file() or time.monotonic() > end:
         return
+    resume = ["--resume"] if (folder / "config.json").is_file() else []
     environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     with (arguments.out / f"{task}-{agent}.log").open("w") as log:
-        code = subprocess.run(
-            command(arguments, task, agent), stdout=log, stderr=subprocess.STDOUT, env=environment, check=False
-        ).returncode
+        words = [*command(arguments, task, agent), *resume]
+        code = subprocess.run(words, stdout=log, stderr=subprocess.STDOUT, env=environment, check=False).returncode
     print(f"{task} {agent}: exit code {code}", flush=True)
 
 
@@ -135,13 +135,14 @@ def results_of(arguments: Arguments) -> dict[str, dict[str, Any]]:
 def table(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the Markdown table: normalized return and return of each agent, and the memory gap."""
     lines = ["| task | " + " | ".join(AGENTS) + " | gap |", "| --- |" + " ---: |" * (len(AGENTS) + 1)]
-    for task, own in results.items():
+    for task in TASKS:
+        own = results.get(task, {})
         cells = [
-            f"{own[agent]['normalized_return']:.2f} ({own[agent]['return']:.2f})" if agent in own else "–"
+            f"{own[agent]['normalized_return']:.3f} ({own[agent]['return']:.3f})" if agent in own else "not run"
             for agent in AGENTS
         ]
         has_gap = {"full", "none"} <= own.keys()
-        gap = f"{own['full']['return'] - own['none']['return']:.2f}" if has_gap else "–"
+        gap = f"{own['full']['return'] - own['none']['return']:.3f}" if has_gap else "not run"
         lines.append(f"| {' '.join((task, *TASKS[task]))} | {' | '.join(cells)} | {gap} |")
     return "\n".join(lines) + "\n"
 

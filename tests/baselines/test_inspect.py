@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -95,6 +96,12 @@ def test_a_probe_finds_a_linear_fact_where_it_is_held() -> None:
 def test_numbers_out_of_range_are_errors() -> None:
     with pytest.raises(ConfigError, match=r"^--max-steps: expected at least 1, got 0"):
         inspect.inspect(None, InspectFlags("run", max_steps=0), Path())  # pyright: ignore[reportArgumentType]
+
+
+def test_an_agent_with_a_language_model_as_memory_is_an_error(tmp_path: Path) -> None:
+    agent: Any = SimpleNamespace(config=Config(memory="helm"))
+    with pytest.raises(ConfigError, match=r"^memory 'helm': expected a memory with a recurrent state"):
+        inspect.inspect(agent, InspectFlags("run"), tmp_path)
 
 
 MAZE = dataclasses.replace(

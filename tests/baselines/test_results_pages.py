@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from baselines import report
+from benchmarks import memory_gap
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs/results"
@@ -108,6 +109,21 @@ def test_the_table_of_helm_has_the_results_of_its_runs() -> None:
             seeds = f" ({', '.join(f'{value:.3f}' for value in values)})" if len(values) > 1 else ""
             assert cell == (f"{np.mean(values):.3f}{seeds}" if values else "not run")
     assert not runs
+
+
+def test_the_memory_gap_table_has_the_results_of_its_runs() -> None:
+    results = memory_gap.results_of(memory_gap.Arguments(out=RESULTS / "memory_gap"))
+    rows = {row.pop("task").split()[0]: row for row in table(RESULTS / "memory_gap.md", "task")}
+    assert rows.keys() == memory_gap.TASKS.keys()
+    for task, row in rows.items():
+        own = results.get(task, {})
+        for agent in memory_gap.AGENTS:
+            cell = row[agent].removesuffix(")").split(" (")
+            assert cell == (
+                [f"{own[agent][name]:.3f}" for name in ("normalized_return", "return")] if agent in own else ["not run"]
+            )
+        if row["gap"] != "not run":
+            assert float(row["gap"]) == pytest.approx(own["full"]["return"] - own["none"]["return"], abs=6e-4)
 
 
 @pytest.mark.parametrize(("page", "inside"), [("report.md", False), ("memory_cells/report.md", True)])

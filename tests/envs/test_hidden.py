@@ -12,6 +12,7 @@ import pytest
 
 import jaxgym
 from jaxgym import facts, levels, testing, text
+from jaxgym.envs.boss_fight.game import LEG_STEPS, STAY
 from jaxgym.wrappers import LastActionReward
 from tests.ids import families
 
@@ -183,6 +184,25 @@ def mystery_path(seen: Any, hidden: Any) -> jax.Array:
     return jnp.where(heading == wanted, 3, 1)
 
 
+def ballet(_: Any, hidden: Any) -> jax.Array:
+    return jnp.asarray([7, 0, 1, 6, 2, 5, 4, 3], jnp.int32)[hidden["target"].values]
+
+
+def color_cubes(seen: Any, hidden: Any) -> jax.Array:
+    target, (row, column) = hidden["target"].values, seen[:2].astype(jnp.int32)
+    down, right = hidden["cube_row"].values[target] - row, hidden["cube_column"].values[target] - column
+    return jnp.where(down != 0, jnp.where(down < 0, 0, 1), jnp.where(right < 0, 2, 3))
+
+
+def key_to_door(_: Any, hidden: Any) -> jax.Array:
+    goal = jnp.where(hidden["has_key"].values == 0, 1, 0)
+    column, row = (
+        jnp.stack([hidden[f"key_{axis}"].values, hidden[f"door_{axis}"].values])[goal] for axis in ("column", "row")
+    )
+    right, down = column - hidden["agent_column"].values, row - hidden["agent_row"].values
+    return jnp.where(right != 0, jnp.where(right < 0, 2, 3), jnp.where(down < 0, 0, 1))
+
+
 @pytest.mark.parametrize(
     ("env_id", "player", "steps", "share"),
     [
@@ -191,6 +211,10 @@ def mystery_path(seen: Any, hidden: Any) -> jax.Array:
         # A ball on the next pad of the sequence does not press it by staying there.
         pytest.param("Numpad-v0", numpad, 60, 0.5, marks=pytest.mark.slow),
         pytest.param("MysteryPath-Grid-v0", mystery_path, 127, 0.9, marks=pytest.mark.slow),
+        pytest.param("Ballet-v0", ballet, 66, 1.0, marks=pytest.mark.slow),
+        pytest.param("ColorCubes-v0", color_cubes, 80, 0.9, marks=pytest.mark.slow),
+        # A path that ends left or right of the opening between the halves of the room goes into a wall.
+        pytest.param("KeyToDoor-v0", key_to_door, 85, 0.4, marks=pytest.mark.slow),
     ],
 )
 def test_a_player_without_memory_wins_with_the_facts(
@@ -221,6 +245,32 @@ def test_targets_of_mortar_mayhem_follow_from_the_commands() -> None:
     across, down = moves[hidden["commands"].names[int(hidden["commands"].values[0])]]
     assert (int(hidden["target_column"].values), int(hidden["target_row"].values)) == (column + across, row + down)
     assert int(hidden["current_command"].values) == 0
+
+
+@pytest.mark.slow
+def test_the_facts_of_boss_fight_predict_when_the_shield_opens() -> None:
+    env, params = jaxgym.make("BossFight-v0", levels="fresh")
+    state = env.initial_state(levels.level_from_seed(env, jnp.uint32(3), params), params)
+    steps = LEG_STEPS + 1
+
+    @jax.jit
+    def wait(state: Any) -> Any:
+        def step(state: Any, _: None) -> Any:
+            after = env.step_env(jax.random.key(0), state, jnp.int32(STAY), params)[1]
+            return after, (env.hidden(state, params), state.boss.has_shield)
+
+        return jax.lax.scan(step, state, None, 7 * steps)[1]
+
+    hidden, is_closed = jax.device_get(wait(state))
+    opens = int(np.argmin(is_closed))
+    assert 3 * steps <= opens <= 6 * steps
+    left = hidden["legs_until_open"].values * steps + hidden["steps_of_leg"].values + 1
+    assert left[:opens].tolist() == list(range(opens, 0, -1))
+    assert (hidden["legs_until_open"].values[opens : opens + steps] == -1).all()
+    first = {name: int(fact.values[0]) for name, fact in hidden.items()}
+    level = state.level
+    assert (first["hits_left"], first["rounds_left"]) == (level.round_health, level.num_rounds)
+    assert first["attack"] == level.attack_modes[0]
 
 
 @pytest.mark.parametrize("env_id", ["T-Maze-v0", "MemoryCards-v0"])

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.ballet.dances import INSTRUCTIONS, MOVES, NUM_MOVES, PLACES, STEPS, Wind
 from jaxgym.envs.ballet.scene import COLORS, FRAME_PX, VIEW, Scene, SquareKind, draw, shapes, symbols_of, tile_of
@@ -26,11 +27,11 @@ ROOM = 11
 SQUARES = np.asarray([(2, 2), (2, 5), (2, 8), (5, 2), (5, 8), (8, 2), (8, 5), (8, 8)], np.int32)
 """Row and column of the possible starts of dancers."""
 
+SQUARE_NAMES = ("top-left", "top", "top-right", "left", "right", "bottom-left", "bottom", "bottom-right")
+
 NUM_SHAPES = len(shapes())
 
 _MIDDLE = ROOM // 2
-_NEVER = 2**27
-"""Frame in which the second dance begins if there is no delay; no episode has that many frames."""
 
 
 @struct.dataclass
@@ -70,7 +71,7 @@ class Params(EnvParams):
     """The traced options."""
 
     delay: jax.Array = traced(
-        Integer(16, "steps from the last move of a dance to the first move of the next one", low=0, high=10**4)
+        Integer(16, "steps from the last move of a dance to the first move of the next one", low=1, high=10**4)
     )
 
 
@@ -154,8 +155,7 @@ class Ballet(Environment[Level, State, Params, Scene]):
 
     def _period(self, params: Params) -> jax.Array:
         """Return the number of steps between the first moves of two dances, int32 ()."""
-        delay = jnp.asarray(params.delay)
-        return jnp.where(delay > 0, NUM_MOVES - 1 + delay, _NEVER)
+        return NUM_MOVES - 1 + jnp.asarray(params.delay)
 
     def dancers(self, state: State, params: Params) -> jax.Array:
         """Return row and column of each dancer, int32 (n, 2)."""
@@ -181,6 +181,16 @@ class Ballet(Environment[Level, State, Params, Scene]):
             is_here = (rows == things[index, 0]) & (columns == things[index, 1])
             tiles = jnp.where(is_here, looks[index - 1] if index else int(SquareKind.AGENT), tiles)
         return tiles.astype(jnp.int32)
+
+    def hidden(self, state: State, params: Params) -> facts.Facts:
+        """Return the dance and the start of each dancer, and the start of the target."""
+        is_start = (jnp.asarray(SQUARES)[None] == state.level.squares[:, None]).all(axis=-1)
+        starts = jnp.argmax(is_start, axis=1).astype(jnp.int32)
+        return {
+            "dances": facts.Fact(state.level.dances - 1, len(MOVES), tuple(MOVES)),
+            "starts": facts.Fact(starts, len(SQUARES), SQUARE_NAMES),
+            "target": facts.Fact(starts[state.level.target], len(SQUARES), SQUARE_NAMES),
+        }
 
     def visible(self, scene: Scene) -> Scene:
         """Return the scene, which hides nothing that it contains."""

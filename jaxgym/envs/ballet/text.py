@@ -42,20 +42,15 @@ class BalletTextInterface(FrameTextInterface[Scene]):
         """Return the phases, the dances and the rewards."""
         count, delay = self.env.num_dancers, int(params.delay)
         dances = "\n".join(f"{name}: {moves}" for name, moves in MOVES.items())
-        if delay:
-            after = f"The number of observations without a move between two dances is {delay - 1}."
-            watch = count * (NUM_MOVES - 1 + delay)
-            ends = (
-                f"After {watch} steps, the instruction names a dance. From then on, you can move. Go to the dancer "
-                "that performed this dance."
-            )
-        else:
-            after, ends = "Without a delay, only the first dancer dances.", "The instruction never changes."
+        pause = f"{delay - 1} observation{'s' * (delay != 2)}"  # noqa: PLR2004 — one observation
+        between = f"Between two dances, nobody moves for {pause}. " if count > 1 and delay > 1 else ""
         return (
             f"You are in a room with {count} dancer{'s' * (count > 1)}. While the instruction is {WATCH!r}, the "
             "dancers dance one after another, and your actions have no effect. Each performs a different dance of "
             f"{NUM_MOVES} moves, and ends where it began. The first observation already shows the first dancer after "
-            f"its first move. {after} {ends} You move over the floor in all eight directions, but not into the wall.\n"
+            f"its first move. {between}After {count * (NUM_MOVES - 1 + delay)} steps, the instruction names a dance. "
+            "From then on, you can move. Go to the dancer that performed this dance. You move over the floor in all "
+            "eight directions, but not into the wall.\n"
             "The dances, with N for up, E for right, S for down and W for left:\n"
             f"{dances}\n\n"
             "Reward: 1 for reaching the right dancer, 0 for any other one. The episode ends when you reach a dancer."

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgym import facts
 from jaxgym.environment import Environment, EnvParams, Transition
 from jaxgym.envs.boss_fight import attacks, collisions, exact, level, things
 from jaxgym.envs.boss_fight.level import WORLD, HalfSizes, Level
@@ -39,6 +40,7 @@ _NUM_STRIDES = 4
 _STRIDE = np.float32(1 / _NUM_STRIDES)
 PUSH, INERTIA, DRAG = np.float32(0.5) * np.float32(0.85), np.float32(0.5), 0.9
 _LONGEST = 10**5
+_ATTACKS = tuple(mode.name.lower() for mode in level.Mode)
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -66,10 +68,18 @@ class BossFight(Environment[Level, State, EnvParams, Scene]):
     distribution_mode: str = static(
         OneOf("hard", "speed of bullets, and how long shields can stay closed", values=("easy", "hard"))
     )
-    restrict_themes: bool = static(Flag(False, "whether all ships, bosses and meteors have their first theme's size"))
+    restrict_themes: bool = static(
+        Flag(False, "use the first theme for all ships, bosses and meteors, so that sizes do not vary")
+    )
     use_backgrounds: bool = static(Flag(True, "whether frames have a background with stars"))
     max_given_steps: int = static(
-        Static(None, "number of steps whose random words a level can list", low=1, high=_LONGEST, none="1")
+        Static(
+            None,
+            "steps for which a level can store the original's random numbers; set by `levels`",
+            low=1,
+            high=_LONGEST,
+            none="1",
+        )
     )
     observation: str = static(OBSERVATION)
 
@@ -162,6 +172,18 @@ class BossFight(Environment[Level, State, EnvParams, Scene]):
     def scene(self, state: State, params: EnvParams) -> Scene:
         """Return everything that is seen."""
         return scene_of(self, state)
+
+    def hidden(self, state: State, params: EnvParams) -> facts.Facts:
+        """Return the attack, the hits and rounds left, and the legs and steps until the shield opens."""
+        boss, most_legs = state.boss, level.LEAST_CLOSED_LEGS + level.MOST_CLOSED_LEGS[self.distribution_mode] - 1
+        round_ = boss.round % state.level.num_rounds
+        return {
+            "attack": facts.Fact(state.level.attack_modes[round_], level.NUM_MODES, _ATTACKS),
+            "hits_left": facts.Fact((boss.health - 1) % state.level.round_health + 1, level.MOST_HEALTH + 1),
+            "rounds_left": facts.Fact(state.level.num_rounds - round_, level.MOST_ROUNDS + 1),
+            "legs_until_open": facts.Fact(jnp.where(boss.has_shield, boss.swap_timer, -1), most_legs + 1),
+            "steps_of_leg": facts.Fact(boss.leg_timer, LEG_STEPS + 1),
+        }
 
     def visible(self, scene: Scene) -> Scene:
         """Return the scene, which hides nothing that it contains."""

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.color_cubes.scene import COLORS, UNKNOWN, Scene, draw, symbols_of
 from jaxgym.envs.common.valid_levels import within
@@ -211,6 +212,15 @@ class ColorCubes(Environment[Level, State, Params, Scene]):
         cubes = jnp.where(is_here & (jnp.asarray(shown) >= int(Shown.PLACES)), colors[None], 0).sum(axis=1)
         target = jnp.where(jnp.asarray(shown) == int(Shown.TARGET), self.target(state) + 1, 0)
         return Scene(state.position, cubes.reshape(self.size, self.size).astype(jnp.int32), target.astype(jnp.int32))
+
+    def hidden(self, state: State, params: Params) -> facts.Facts:
+        """Return the color of the target, and row and column of each cube in the order of the colors."""
+        places = jnp.stack([state.cells % self.size, state.cells // self.size], axis=-1)
+        colors = tuple(COLORS)[: self.num_cubes]
+        return {
+            "target": facts.Fact(self.target(state), self.num_cubes, colors),
+            **facts.tile(places, self.size, self.size, "cube"),
+        }
 
     def visible(self, scene: Scene) -> Scene:
         """Return the scene, which hides nothing that it contains."""

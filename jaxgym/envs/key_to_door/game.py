@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, Transition, starts_at
 from jaxgym.envs.visual_match import rooms
 from jaxgym.envs.visual_match.rooms import CompassMove, Kind, Phase, RoomParams, RoomState
@@ -198,6 +199,17 @@ class KeyToDoor(Environment[Level, State, RoomParams, RoomScene]):
     def scene(self, state: State, params: RoomParams) -> RoomScene:
         """Return the view."""
         return RoomScene(rooms.view_of(self.board(state), state.position))
+
+    def hidden(self, state: State, params: RoomParams) -> facts.Facts:
+        """Return the phase, whether the key was picked, and the places of agent, key, apples and door."""
+        return {
+            "phase": facts.Fact(state.phase, len(Phase), tuple(phase.name.lower() for phase in Phase)),
+            "has_key": facts.flags(_has_picked(state)),
+            **facts.tile(state.position[::-1], rooms.COLUMNS, rooms.ROWS, "agent"),
+            **facts.tile(state.level.key[::-1], rooms.COLUMNS, rooms.ROWS, "key"),
+            "apples": facts.flags(rooms.apples_of(state)),
+            **facts.tile(state.level.door[::-1], rooms.COLUMNS, rooms.ROWS, "door"),
+        }
 
     def visible(self, scene: RoomScene) -> RoomScene:
         """Return the scene, which hides nothing that it contains."""

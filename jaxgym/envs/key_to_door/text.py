@@ -35,14 +35,14 @@ class KeyToDoorTextInterface(RoomTextInterface):
 
     def legend(self, params: Any) -> str:
         """Return the explanation of the map."""
-        return f"{VIEW_LEGEND}, k key, i a light after the step in which you have picked the key, D door."
+        return f"{VIEW_LEGEND}, k key, i a light in the wall, shown once, right after you pick the key, D door."
 
     def image_legend(self, params: Any) -> str:
         """Return the explanation of the image."""
         return (
             f"Each observation has an image of {VIEW} x {VIEW} squares around you, north at the top. You are the light "
             "brown square in the middle. Walls are dark, apples are olive green, the key is dark brown, and the door "
-            "is light blue. After the step in which you have picked the key, a light in the wall can be white."
+            "is light blue. Right after you pick the key, a light in the wall can be white once."
         )
 
 

@@ -83,12 +83,6 @@ def test_walls_and_other_numbers_stop_the_agent() -> None:
     assert states.position[CHOICE_TIME + 3 :].tolist() == [[9, 5], [9, 5], [9, 5], [9, 5], [9, 5], [9, 6]]
 
 
-def test_without_delay_only_the_first_dancer_dances() -> None:
-    instructions, _, states, _, _ = play([Wind.N] * 60, delay=0)
-    assert not instructions.any()
-    assert (states.position == 5).all()
-
-
 @pytest.mark.slow
 def test_light_levels_have_red_dancers_and_the_first_starts_and_shapes() -> None:
     env, params = jaxgym.make("Ballet-v0", num_dancers=4, light=True)
