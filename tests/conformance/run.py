@@ -116,8 +116,8 @@ def run(line: Line) -> bool | None:
     shown = ", ".join(f"{number} {status}" for status, number in counts.items() if number) or "did not start"
     sys.stdout.write(f"{line.name:32} {f'SKIP: {rows[0][2]}' if is_skipped else shown}\n")
     for status, name, message in rows:
-        if status == "FAIL":
-            sys.stdout.write(f"    FAIL {name}: {message}\n")
+        if status != "PASS" and not is_skipped:
+            sys.stdout.write(f"    {status} {name}: {message}\n")
     if not rows:
         sys.stdout.write(finished.stdout[-2000:] + finished.stderr[-2000:])
     sys.stdout.flush()

@@ -38,6 +38,20 @@ def test_results_of_a_report() -> None:
     ]
 
 
+def test_a_skipped_test_of_a_line_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_planted.py").write_text(
+        "import pytest\ndef test_it():\n    pass\ndef test_other():\n    pytest.skip('no model')\n"
+    )
+    monkeypatch.setattr(run, "FOLDER", tmp_path)
+    monkeypatch.setattr(run, "LINES", (run.Line("planted", "test_planted.py"),))
+    assert run.main(run.Arguments()) == 0
+    line, skipped, _ = capsys.readouterr().out.splitlines()
+    assert line.split() == ["planted", "1", "PASS,", "1", "SKIP"]
+    assert skipped.strip() == "SKIP test_other: no model"
+
+
 @pytest.mark.parametrize(("body", "code", "said"), [("assert 1 > 2", 1, "FAIL test_it"), ("pass", 0, "1 PASS")])
 def test_a_line_passes_where_its_tests_do(
     tmp_path: Path, body: str, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

