@@ -33,7 +33,8 @@ MOST_TURNS = 200
 LOGGERS = ROOT / "docs/how_to/loggers.md"
 OWN_MEMORY = ROOT / "docs/tutorials/own_memory.md"  # tests/baselines/test_own_memory.py runs it
 INTEROP = ROOT / "docs/how_to/other_libraries.md"  # tests/test_interop.py runs it, by section
-PAGES = [page for page in MARKDOWN if page != INTEROP and BLOCK.search(page.read_text())]
+LANGUAGE_MODEL = ROOT / "docs/how_to/language_model.md"  # tests/conformance/clients/test_language_model.py runs it
+PAGES = [page for page in MARKDOWN if page not in (INTEROP, LANGUAGE_MODEL) and BLOCK.search(page.read_text())]
 
 
 class Logged(list[tuple[str, float, int]]):

@@ -37,6 +37,8 @@ def main() -> None:
         start = time.monotonic()
         records = episodes.play(model, tokenizer, game, args.form, seeds, temperature)
         results[name] = {**episodes.summary(records), "seconds": round(time.monotonic() - start, 1)}
+        low, high = results[name]["interval"]
+        print(f"{name}: success {results[name]['success']:.3f} ({low} to {high}) on {len(records)} held-out levels")
         lines += [json.dumps({"sampling": name, **record}) for record in records[:NUM_CHATS]]
         args.out.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
         args.out.with_suffix(".jsonl").write_text("\n".join(lines) + "\n")

@@ -25,6 +25,8 @@ class Validation(TrainerCallback):
         self.game, self.tokenizer, self.out, self.every = game, tokenizer, out, every
         self.seeds = episodes.seeds_of(game, "validation")
         self.start, self.limit, self.best = time.monotonic(), 60 * minutes, -1.0
+        for name in ("curve.jsonl", "validation.jsonl"):
+            (out / name).unlink(missing_ok=True)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Validate the weights that the training starts with."""
@@ -47,6 +49,7 @@ class Validation(TrainerCallback):
         model.train()
         result = episodes.summary(records)
         self._append("validation.jsonl", {"step": step, **result})
+        print(f"update {step}: success {result['success']:.2f} on validation levels")
         if result["success"] > self.best:
             self.best = result["success"]
             model.save_pretrained(self.out / "model")
@@ -81,6 +84,8 @@ def main() -> None:
     parser.add_argument("--learning-rate", type=float, default=2e-5)
     parser.add_argument("--every", type=int, default=20, help="updates between two validations")
     args = parser.parse_args()
+    if args.batch % args.micro_batch:
+        parser.error(f"--batch: expected a multiple of --micro-batch {args.micro_batch}, got {args.batch}")
     args.out.mkdir(parents=True, exist_ok=True)
     torch.set_float32_matmul_precision("high")
     game = episodes.GAMES[args.game]

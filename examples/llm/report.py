@@ -4,8 +4,8 @@
 folder `GAME-grpo-run` of `grpo.py`. It needs matplotlib.
 """
 
+import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +62,17 @@ def draw(run: Path, path: Path) -> None:
     plt.close(figure)
 
 
-def main(runs: Path, out: Path) -> None:
+def main() -> None:
     """Write the table and the figures."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "table.txt").write_text(table(runs))
-    for run in sorted(runs.glob("*-grpo-run")):
-        draw(run, out / f"{run.name.removesuffix('-grpo-run')}.svg")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("out", type=Path, help="folder of the table and the figures")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "table.txt").write_text(table(args.runs))
+    for run in sorted(args.runs.glob("*-grpo-run")):
+        draw(run, args.out / f"{run.name.removesuffix('-grpo-run')}.svg")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main()

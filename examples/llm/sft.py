@@ -1,7 +1,7 @@
 """Fine-tune a model on the expert's episodes: `python examples/llm/sft.py GAME MODEL OUT`.
 
 A base model that never succeeds gives GRPO no reward, so this stage comes first. It stops as soon as the success on
-validation levels reaches `--until`, which leaves the rest to GRPO.
+validation levels reaches `--until`, which leaves the rest to GRPO. It also stops after `--minutes` or `--steps`.
 """
 
 import argparse
@@ -21,10 +21,11 @@ class Validation(TrainerCallback):
     """Callback that plays the validation levels, and stops the training at a success or a time limit."""
 
     def __init__(self, game: episodes.Game, tokenizer: Any, args: argparse.Namespace):
-        """Make a callback that appends its results to a file."""
+        """Make a callback that writes its results to a file."""
         self.game, self.tokenizer, self.args = game, tokenizer, args
         self.seeds = episodes.seeds_of(game, "validation")
-        self.start = time.monotonic()
+        self.start, self.path = time.monotonic(), args.out / "validation.jsonl"
+        self.path.unlink(missing_ok=True)
 
     def on_step_end(self, settings: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Play the levels."""
@@ -34,8 +35,9 @@ class Validation(TrainerCallback):
         result = episodes.summary(episodes.play(model, self.tokenizer, self.game, self.args.form, self.seeds))
         model.train()
         seconds = time.monotonic() - self.start
-        with (self.args.out / "validation.jsonl").open("a") as file:
+        with self.path.open("a") as file:
             file.write(json.dumps({"step": state.global_step, "seconds": round(seconds, 1), **result}) + "\n")
+        print(f"update {state.global_step}: success {result['success']:.2f} on validation levels, {seconds:.0f} s")
         control.should_training_stop = result["success"] >= self.args.until or seconds > 60 * self.args.minutes
 
 
@@ -55,6 +57,8 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=8, help="updates between two validations")
     parser.add_argument("--until", type=float, default=0.4, help="success on validation levels that ends the training")
     args = parser.parse_args()
+    if args.batch % args.micro_batch:
+        parser.error(f"--batch: expected a multiple of --micro-batch {args.micro_batch}, got {args.batch}")
     args.out.mkdir(parents=True, exist_ok=True)
     torch.set_float32_matmul_precision("high")
     game = episodes.GAMES[args.game]

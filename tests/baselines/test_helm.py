@@ -249,11 +249,11 @@ def spelling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("spelling")
 def test_a_word_is_its_last_token_and_differs_from_others() -> None:
-    words = helm_words.Words((("a", "b", "c"), ("x", "y")), lambda facts: facts)
+    words = helm_words.StepWords((("a", "b", "c"), ("x", "y")), lambda facts: facts)
     tokens = helm_words.tokens_of(words, "model")
     assert tokens.tolist() == [[129, 130, 131], [152, 153, 0]]
     with pytest.raises(ConfigError, match="expected a token of its own for each of ab, ba"):
-        helm_words.tokens_of(helm_words.Words((("ab", "ba"),), lambda facts: facts), "model")
+        helm_words.tokens_of(helm_words.StepWords((("ab", "ba"),), lambda facts: facts), "model")
 
 
 @pytest.mark.slow

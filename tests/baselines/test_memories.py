@@ -252,7 +252,7 @@ def test_no_memory_passes_its_inputs_on() -> None:
 
 
 def test_an_unknown_memory_is_rejected_with_the_nearest_name() -> None:
-    allowed = "clock, ffm, gated_deltanet, gru, gtrxl, lru, lstm, mingru, mlstm, none, s5, stack16, stack4, trxl"
+    allowed = "clock, ffm, gated_deltanet, gru, gtrxl, helm, lru, lstm, mingru, mlstm, none, s5, stack16, stack4, trxl"
     with pytest.raises(
         ConfigError, match=rf"unknown memory 'gruu' \(did you mean 'gru'\?\): expected one of {allowed}$"
     ):

