@@ -20,21 +20,25 @@ def load_tokenizer(path: str | Path) -> Any:
         ConfigError: if a package or the tokenizer is missing, or a GGUF file has another tokenizer.
     """
     path = Path(path)
-    transformers = _imported("transformers")
     try:
-        if path.suffix == ".gguf":
-            return _from_gguf(path, transformers)
-        return transformers.AutoTokenizer.from_pretrained(str(path), local_files_only=True)
+        return (_from_gguf if path.suffix == ".gguf" else _from_folder)(path)
     except ConfigError:
         raise
+    except ModuleNotFoundError as error:
+        raise ConfigError(extras.missing("language-model", error.name)) from error
     except KeyError as error:
         raise ConfigError(f"{path}: expected an entry {error}, got none. Load another model.") from error
     except (ImportError, OSError, ValueError) as error:
         raise ConfigError(f"{path}: expected a tokenizer, got none ({error}). Copy the files of the model.") from error
 
 
-def _from_gguf(path: Path, transformers: Any) -> Any:
-    gguf, tokenizers = _imported("gguf"), _imported("tokenizers")
+def _from_folder(path: Path) -> Any:
+    transformers: Any = importlib.import_module("transformers")
+    return transformers.AutoTokenizer.from_pretrained(str(path), local_files_only=True)
+
+
+def _from_gguf(path: Path) -> Any:
+    gguf, tokenizers, transformers = map(importlib.import_module, ("gguf", "tokenizers", "transformers"))
     fields = gguf.GGUFReader(path).fields
 
     def entry(name: str) -> Any:
@@ -61,10 +65,3 @@ def _from_gguf(path: Path, transformers: Any) -> Any:
         model_max_length=fields["llama.context_length"].contents(),
         chat_template=template and template.contents(),
     )
-
-
-def _imported(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise ConfigError(extras.missing("language-model", error.name)) from error
