@@ -135,7 +135,10 @@ SLOW_PAGES = (
     ],
     ids=lambda page: page.stem,
 )
-def test_the_code_blocks_of_a_page_run_one_after_the_other(page: Path) -> None:
+def test_the_code_blocks_of_a_page_run_one_after_the_other(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     run_blocks(page)
 
 
