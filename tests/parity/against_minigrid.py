@@ -83,7 +83,8 @@ def deadline(seconds: float) -> Iterator[None]:
         raise TimeoutError
 
     signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # Repeated, because Python drops an exception in a callback of the garbage collector.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         yield
     finally:
