@@ -86,7 +86,7 @@ def vector(facts: Facts) -> jax.Array:
 
 
 def length(facts: Facts) -> int:
-    """Return the length of `vector`; the values may be `jax.ShapeDtypeStruct`s."""
+    """Return the length of `vector`; the values may have the type `jax.ShapeDtypeStruct`."""
     return sum(int(np.prod(fact.values.shape)) * fact.size for fact in facts.values())
 
 
