@@ -6,7 +6,7 @@ the shield closes, and the boss continues with another attack. Meteors stop bull
 Source: BossFight of Procgen (Cobbe et al., 2020), with the same rules and rewards and, for levels of the original, the
 same random numbers. All positions and velocities are float32, rounded as in the original.
 
-Differences: frames have drawings of ours and show the state at the end of an episode, the end after 4000 steps is a
+Differences: frames use our own drawings, the last frame shows the last state, the end after 4000 steps is a
 truncation, and no more than four bullets leave a blast in one step.
 """
 

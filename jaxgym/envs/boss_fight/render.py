@@ -1,4 +1,4 @@
-"""Frame of BossFight. All shapes are drawings of ours.
+"""Frame of BossFight. All shapes are our own.
 
 Bullets, trails and blasts are boxes. For each row and each column of the frame, bits tell which boxes cover it; a pixel
 is covered by the boxes that cover both. The other shapes are sums of a number for the row and one for the column, which
