@@ -24,7 +24,7 @@ IDLE_SECONDS = 600.0
 
 
 class EpisodePool(Protocol):
-    """What an episode calls: the methods of `SessionPool` and of `jaxgym.serve.ray.RayPool`."""
+    """Pool of an episode: the methods that `SessionPool` and `jaxgym.serve.ray.RayPool` share."""
 
     def __len__(self) -> int: ...
     def prepare(self, name: str, options: Mapping[str, Any] | None = None) -> str:
