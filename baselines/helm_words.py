@@ -39,7 +39,7 @@ class StepWords(NamedTuple):
 
 
 def words_of(env: Any, params: Any) -> StepWords:
-    """Return the words of Mortar Mayhem, Mystery Path or Searing Spotlights.
+    """Return the words that a step can have: in Mortar Mayhem, Mystery Path or Searing Spotlights.
 
     Raises:
         ConfigError: if the environment is another one, or lists all commands in each observation.

@@ -6,8 +6,6 @@ newest checkpoint.
 """
 
 import dataclasses
-import math
-import sys
 import time
 from typing import Any
 
@@ -17,6 +15,7 @@ import numpy as np
 from tqdm import tqdm
 
 from baselines.errors import ConfigError, RunError
+from baselines.grpo import folder as folders
 from baselines.grpo.chat import Chat, Lakes, prepare
 from baselines.grpo.folder import GrpoFolder
 from baselines.grpo.learner import (
@@ -295,24 +294,10 @@ def run_updates(chats: Chats, params: Any, folder: GrpoFolder, begin: float) -> 
     else:
         state = folder.restore(jax.eval_shape(lambda: state_of(settings, params)))
         row = folder.truncate_log(done)[-1]
-    before, turns = row["seconds"] if done else 0.0, row["turns"]
-    limit = begin + 60 * settings.minutes if settings.minutes > 0 else math.inf
-    pause = 0.1 if sys.stderr.isatty() else 10  # in seconds; a log file needs few lines
-    with tqdm(total=settings.updates, initial=done, desc="learning", unit=" updates", mininterval=pause) as bar:
-        is_last = done >= settings.updates or time.monotonic() > limit
-        while not is_last:
-            state, row = update(chats, state, done)
-            done += 1
-            turns += row["turns"]
-            is_last = done == settings.updates or time.monotonic() > limit
-            if done % settings.eval_updates == 0 or is_last:
-                row["held_out"] = tally(chats.held_out(state.params, settings.eval_levels))["success"]
-            row |= {"update": done, "turns": turns, "seconds": round(before + time.monotonic() - begin, 1)}
-            folder.append([row])
-            if done % settings.checkpoint_updates == 0 or is_last:
-                folder.save(state, done)
-                folder.draw_curve()
-            shown = {name: f"{row[name]:.3f}" for name in ("success", "entropy")}
-            bar.set_postfix(shown, refresh=False)
-            bar.update()
-    return state
+
+    def held_out(params: Any) -> float:
+        return tally(chats.held_out(params, settings.eval_levels))["success"]
+
+    return folders.run_updates(
+        folder, settings, state, row, begin, lambda state, done: update(chats, state, done), held_out
+    )

@@ -5,8 +5,6 @@ A warm start on random valid replies teaches the format of a reply, and GRPO the
 """
 
 import dataclasses
-import math
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +15,7 @@ import numpy as np
 from tqdm import tqdm
 
 from baselines.errors import ConfigError, RunError
+from baselines.grpo import folder as folders
 from baselines.grpo.folder import VOCABULARY, GrpoFolder
 from baselines.grpo.learner import (
     LearnerState,
@@ -173,13 +172,13 @@ def _write_transcripts(work: Work, params: Any, when: str) -> None:
     work.folder.write_text(f"transcript_{when}.txt", "\n".join(texts))
 
 
-def begin_or_go_on(work: Work, start: TextEpisodes) -> tuple[LearnerState, int, Row]:
-    """Return the state, the number of updates done, and the newest row of the log."""
+def begin_or_go_on(work: Work, start: TextEpisodes) -> tuple[LearnerState, Row]:
+    """Return the state and the newest row of the log."""
     settings, folder = work.settings, work.folder
     done = folder.last_update
     if done is not None:
         template = jax.eval_shape(lambda: initial_state(settings, work.sizes, jax.random.key(0)))
-        return folder.restore(template), done, folder.truncate_log(done)[-1]
+        return folder.restore(template), folder.truncate_log(done)[-1]
     folder.truncate_log(-1)
     random = RandomWriter(settings.replies, settings.seed + 1)
     by_chance = tally(work.chain.play_all(work.held_out.tolist(), random))
@@ -195,7 +194,7 @@ def begin_or_go_on(work: Work, start: TextEpisodes) -> tuple[LearnerState, int, 
     row |= {"held_out": results["success"]}
     folder.append([row])
     folder.save(state, 0)
-    return state, 0, row
+    return state, row
 
 
 def run_updates(work: Work, start: TextEpisodes) -> LearnerState:
@@ -205,36 +204,14 @@ def run_updates(work: Work, start: TextEpisodes) -> LearnerState:
         RunError: if a file cannot be written, a checkpoint does not match, or the loss is not finite.
     """
     settings, folder = work.settings, work.folder
-    state, done, row = begin_or_go_on(work, start)
-    before, turns = row["seconds"] if done else 0.0, row["turns"]
-    with tqdm(
-        total=settings.updates,
-        initial=done,
-        desc="learning",
-        unit=" updates",
-        dynamic_ncols=True,
-        mininterval=0.1 if sys.stderr.isatty() else 10,  # in seconds; a log file needs few lines
-    ) as bar:
-        limit = work.begin + 60 * settings.minutes if settings.minutes > 0 else math.inf
-        is_last = done >= settings.updates or time.monotonic() > limit
-        while not is_last:
-            state, row = update(work, state, done)
-            done += 1
-            turns += row["turns"]
-            is_last = done == settings.updates or time.monotonic() > limit
-            if done % settings.eval_updates == 0 or is_last:
-                row["held_out"] = evaluate_held_out(work, state.params, work.held_out[: settings.eval_levels])[
-                    "success"
-                ]
-            row |= {"update": done, "turns": turns, "seconds": round(before + time.monotonic() - work.begin, 1)}
-            folder.append([row])
-            if done % settings.checkpoint_updates == 0 or is_last:
-                folder.save(state, done)
-                folder.draw_curve()
-            shown = {name: f"{row[name]:.3f}" for name in ("success", "entropy")}
-            bar.set_postfix(shown, refresh=False)
-            bar.update()
-    return state
+    state, row = begin_or_go_on(work, start)
+
+    def held_out(params: Any) -> float:
+        return evaluate_held_out(work, params, work.held_out[: settings.eval_levels])["success"]
+
+    return folders.run_updates(
+        folder, settings, state, row, work.begin, lambda state, done: update(work, state, done), held_out
+    )
 
 
 def update(work: Work, state: LearnerState, done: int) -> tuple[LearnerState, Row]:
