@@ -24,8 +24,8 @@ HEADER = ("game", "model", "success, sampled", "success, greedy", "invalid repli
 def table(runs: Path) -> str:
     """Return the results as a table in Markdown."""
     lines = ["| " + " | ".join(HEADER) + " |", "| --- " * len(HEADER) + "|"]
-    for base in sorted(runs.glob("*-base.json")):
-        game = base.name.removesuffix("-base.json")
+    for sft in sorted(runs.glob("*-sft.json")):
+        game = sft.name.removesuffix("-sft.json")
         for stage, label in STAGES.items():
             path = runs / f"{game}-{stage}.json"
             if path.exists():
