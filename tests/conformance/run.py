@@ -47,6 +47,7 @@ LINES = (
     Line("ms-swift scripts", "test_swift_scripts.py"),
     Line("TRL", "clients/test_trl.py"),
     Line("TRL example", "test_trl_example.py"),
+    Line("TRL with images", "clients/test_trl_images.py"),
     Line("Llama decoder", "clients/test_language_model.py"),
     Line("TRL chats of SFT and GRPO", "test_llm_example.py"),
     Line("SkyRL", "clients/test_skyrl.py"),
