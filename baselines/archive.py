@@ -63,14 +63,14 @@ def archive(arguments: ArchiveFlags) -> Path:
 
 
 def _without_folder(config: bytes) -> bytes:
-    """Return the content of config.json with the name of the language model in place of its path."""
+    """Return the content of config.json with names in place of the paths of other files."""
     settings = json.loads(config)
-    path = settings.get("memory_model", "")
-    if not path:
-        return config
-    prefix = "random:" * path.startswith("random:")
-    name = prefix + Path(path.removeprefix(prefix)).name
-    return (json.dumps({**settings, "memory_model": name}, indent=2) + "\n").encode()
+    names = {}
+    for setting in ("memory_model", "start_from"):
+        prefix, is_prefixed, path = settings.get(setting, "").rpartition(":")
+        if path:
+            names[setting] = prefix + is_prefixed + Path(path).name
+    return (json.dumps({**settings, **names}, indent=2) + "\n").encode() if names else config
 
 
 def thinned(rows: Sequence[Row], most: int = MAX_ROWS) -> list[Row]:

@@ -116,6 +116,11 @@ class Config:
     Shorter sequences run faster and mix better, but limit the time span of gradients.
     """
     epochs: int = 3
+    start_from: str = ""
+    """Run folder, or zoo:ID, with the agent whose network parameters the run starts from; empty for random ones.
+    The network must be the same. Environment, lengths and rates may differ, as in a curriculum of several runs.
+    """
+
     """Number of passes over each rollout."""
     minibatches: int = 16
     """Number of gradient steps per pass; each of them uses whole sequences."""

@@ -26,7 +26,7 @@ from baselines.losses import sample_action
 from baselines.ppo import act
 from baselines.probes import Probed, probe
 from baselines.saliency import Recording, Saliency, saliency_of, shares
-from baselines.zoo import TrainedAgent, load, read
+from baselines.zoo import TrainedAgent, agent_of
 from jaxgym.pytrees import first_frame
 
 _ZOO = "zoo:"
@@ -262,7 +262,7 @@ def inspect_run(flags: InspectFlags) -> dict[str, Any]:
     """Inspect the agent of a run on disk or of the zoo, see `inspect`."""
     name = flags.run.removeprefix(_ZOO)
     is_zoo = name != flags.run
-    agent = load(name) if is_zoo else read(Path(name))
+    agent = agent_of(flags.run)
     return inspect(agent, flags, flags.out or (Path(f"inspect-{name}") if is_zoo else Path(name) / "inspect"))
 
 

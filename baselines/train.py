@@ -18,7 +18,7 @@ import tyro
 from jax.sharding import Mesh
 from tqdm import tqdm
 
-from baselines import devices, exits, hooks
+from baselines import devices, exits, hooks, zoo
 from baselines.config import SCALES, Config, check_lists, from_name
 from baselines.devices import make_init, make_train_block
 from baselines.errors import ConfigError, RunError
@@ -27,7 +27,7 @@ from baselines.game import TrainingGame, make_game
 from baselines.helm import pinned
 from baselines.ppo import Setup, TrainState, make_setup, seeds_of
 from baselines.presets import PRESETS, listed
-from baselines.runs import Row, RunFlags, RunFolder, newest_run, on_host, read_config
+from baselines.runs import Row, RunFlags, RunFolder, newest_run, on_host, pack_state, read_config, unpack_state
 from jaxgym.errors import nearest
 
 _PROG = "python -m baselines.train"
@@ -141,7 +141,10 @@ def train(config: Config, run_flags: RunFlags, on_block: hooks.OnBlock | None = 
     path = run_flags.runs_dir / (run_flags.name or default_name(config))
     game = make_game(config)
     setup = make_setup(config, game)
-    jax.eval_shape(make_init(setup), seeds_of(setup), game.params)  # raises ConfigError before the folder is made
+    # These raise ConfigError before the folder is made.
+    template = jax.eval_shape(make_init(setup), seeds_of(setup), game.params)
+    if config.start_from and not run_flags.resume:
+        starting_params(config, template.params)
     mesh = devices.make_mesh(config)
     if jax.process_index() > 0:
         with devices.Follower(path, config) as folder:
@@ -232,11 +235,37 @@ def run_blocks(
 def _first_state(setup: Setup, game: TrainingGame, folder: RunFolder) -> tuple[TrainState, int]:
     """Return the state of the newest checkpoint, or a new one, and the updates done."""
     init, seeds = make_init(setup), seeds_of(setup)
+    template = jax.eval_shape(init, seeds, game.params)
     done = devices.agreed_update(folder.last_update)
     if done is None:
-        return init(seeds, game.params), 0
-    template = jax.eval_shape(init, seeds, game.params)
+        state = init(seeds, game.params)
+        if setup.config.start_from:
+            state = state._replace(params=starting_params(setup.config, template.params))
+        return state, 0
     return devices.agreed_state(template, folder.restore(template)), done
+
+
+def starting_params(config: Config, template: Any) -> Any:
+    """Return the network parameters of the agent in `start_from`, the same for all seeds.
+
+    Args:
+        config: settings of the run.
+        template: `jax.ShapeDtypeStruct` of the run's own parameters.
+
+    Raises:
+        ConfigError: if the agent has another network, or there is no such agent.
+        RunError: if the folder holds no run or no checkpoint.
+    """
+    packed = pack_state(zoo.agent_of(config.start_from).params)
+    if config.num_seeds > 1:
+        packed = {name: np.stack([leaf] * config.num_seeds) for name, leaf in packed.items()}
+    try:
+        return unpack_state(template, packed)
+    except RunError as error:
+        raise ConfigError(
+            f"--start-from {config.start_from}: expected an agent with the same network, got another one. "
+            "Choose the memory, sizes and observation of that agent."
+        ) from error
 
 
 class _Clock:

@@ -9,7 +9,6 @@ import dataclasses
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -23,9 +22,8 @@ from baselines import exits
 from baselines.config import check_seed
 from baselines.errors import ConfigError, RunError
 from baselines.game import PAPER_SEEDS
-from baselines.zoo import TrainedAgent, load, read
+from baselines.zoo import TrainedAgent, agent_of
 
-_ZOO = "zoo:"
 _MAX_STEPS = 2048
 
 
@@ -114,8 +112,7 @@ def transfer(arguments: TransferFlags) -> tuple[list[PlayedEpisode], list[Played
             "Run make parity, then run this command with .parity/bin/python."
         ) from error
     gymnasium.register_envs(memory_gym)
-    is_zoo = arguments.what.startswith(_ZOO)
-    agent = load(arguments.what.removeprefix(_ZOO)) if is_zoo else read(Path(arguments.what))
+    agent = agent_of(arguments.what)
     if "observation" in agent.config.env_options or agent.config.last_action_reward:
         raise ConfigError(f"expected an agent that observes only frames, as in memory-gym, got {arguments.what}")
     seeds = list(PAPER_SEEDS)[: arguments.episodes]

@@ -25,6 +25,7 @@ from baselines.zoo import files
 FOLDER = Path(__file__).parent
 _HASHES = "sha256.json"  # SHA-256 of the weights by agent
 _WEIGHTS = "weights"  # folder of the weights files, which the wheel leaves out
+_PREFIX = "zoo:"  # of the agents' ids in commands
 _DECODER = "params.decoder."
 
 
@@ -138,6 +139,11 @@ def read(run: Path) -> TrainedAgent:
     if setup.seed_axis:
         params = jax.tree.map(lambda leaf: leaf[0], params)
     return TrainedAgent(game, setup._replace(seed_axis=None, vmap_axis=None), params)
+
+
+def agent_of(name: str) -> TrainedAgent:
+    """Load a trained agent by "zoo:ID" or the path of its run folder; raises the errors of `load` or `read`."""
+    return load(name.removeprefix(_PREFIX)) if name.startswith(_PREFIX) else read(Path(name))
 
 
 def keep(agent: TrainedAgent, evaluation: dict[str, Any], root: Path = FOLDER) -> Path:

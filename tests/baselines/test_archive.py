@@ -105,12 +105,19 @@ def test_a_run_of_more_seeds_than_rows_keeps_one_row_of_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "name"), [("/models/tiny.gguf", "tiny.gguf"), ("random:models/tiny", "random:tiny"), ("", "")]
+    ("setting", "path", "name"),
+    [
+        ("memory_model", "/models/tiny.gguf", "tiny.gguf"),
+        ("memory_model", "random:models/tiny", "random:tiny"),
+        ("memory_model", "", ""),
+        ("start_from", "runs/first", "first"),
+        ("start_from", "zoo:MysteryPath-Grid-v0", "zoo:MysteryPath-Grid-v0"),
+    ],
 )
-def test_a_copy_has_no_path_of_a_language_model(tmp_path: Path, path: str, name: str) -> None:
+def test_a_copy_has_no_path_of_other_files(tmp_path: Path, setting: str, path: str, name: str) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    config = dataclasses.asdict(dataclasses.replace(SCALES["cpu"], memory_model=path))
+    config = dataclasses.asdict(dataclasses.replace(SCALES["cpu"], **{setting: path}))
     (run / "config.json").write_text(json.dumps(config))
     copy = archive(ArchiveFlags(run, tmp_path / "copy"))
-    assert json.loads((copy / "config.json").read_text()) == json.loads(json.dumps({**config, "memory_model": name}))
+    assert json.loads((copy / "config.json").read_text()) == json.loads(json.dumps({**config, setting: name}))

@@ -24,7 +24,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import jaxgym
-from baselines import evaluate, hooks, train
+from baselines import evaluate, hooks, train, zoo
 from baselines.config import SCALES, Config, parse_options
 from baselines.errors import ConfigError, RunError
 from baselines.game import TrainingGame, make_game, make_paper_game
@@ -49,6 +49,7 @@ def _recall(recall_game: Callable[..., TrainingGame]) -> Any:
         patch.setattr(train, "record_video", lambda *_, **__: [])
         patch.setattr(train, "make_game", lambda _: game)
         patch.setattr(evaluate, "make_game", lambda *_, **__: game)
+        patch.setattr(zoo, "make_game", lambda _: game)
         yield
 
 
@@ -652,6 +653,23 @@ def test_a_run_without_a_checkpoint_cannot_be_scored(whole: Path, tmp_path: Path
     shutil.copytree(whole, path, ignore=shutil.ignore_patterns("checkpoints"))
     with pytest.raises(RunError, match=r"expected a checkpoint in .*young, got none\. Continue the run with --resume"):
         evaluate.evaluate_run(evaluate.EvaluateFlags(path))
+
+
+@pytest.mark.parametrize("num_seeds", [1, 2])
+def test_a_run_starts_from_the_parameters_of_another_one(whole: Path, tmp_path: Path, num_seeds: int) -> None:
+    still = {"learning_rate_start": 0.0, "learning_rate_end": 0.0, "total_steps": 128, "num_seeds": num_seeds}
+    config = dataclasses.replace(CONFIG, start_from=str(whole), **still)
+    train.train(config, train.RunFlags("second", tmp_path))
+    found = zoo.read(tmp_path / "second").params
+    chex.assert_trees_all_equal(found, zoo.read(whole).params)
+    assert (read_config(tmp_path / "second").start_from, read_config(whole).start_from) == (str(whole), "")
+
+
+def test_a_run_does_not_start_from_another_network(whole: Path, tmp_path: Path) -> None:
+    config = dataclasses.replace(CONFIG, start_from=str(whole), memory_size=16)
+    with pytest.raises(ConfigError, match=r"^--start-from .*whole: expected an agent with the same network"):
+        train.train(config, train.RunFlags("second", tmp_path))
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
