@@ -80,6 +80,11 @@ class Config:
     """Language model of helm: a folder or .gguf file of the Llama architecture; random:PATH for random weights."""
     memory_model_sha256: str = ""
     """SHA-256 of the language model. A run fills it in, and then rejects another model."""
+    memory_span: int = 0
+    """Time span in steps of the slowest units at the start of training; 0 for the memory's own.
+    Set it to the length of the episodes if a task is longer than about 1000 steps. Of the built-in memories, only
+    recurrent ones use it.
+    """
     memory_input: MemoryInput = "frame"
     """Input of helm's language model: the frame, or words for what it shows (text), as an upper bound."""
     memory_empty: EmptySlots = "zeros"
@@ -215,6 +220,7 @@ class Config:
     @property
     def batch_steps(self) -> int:
         """Environment steps of one update of one seed."""
+        _ = self.option_ranges
         return self.num_envs * self.num_steps
 
     @property

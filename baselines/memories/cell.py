@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 
 from baselines.config import Config
@@ -36,7 +37,7 @@ class MemoryCell(nn.Module):
     def from_config(cls, config: Config, frame: Shape | None = None) -> Self:
         """Build one cell for the settings of a run.
 
-        By default, the cell's fields `size`, `dtype` and `unroll` are set from the config.
+        By default, the cell's fields `size`, `dtype`, `unroll` and `span` are set from the config.
 
         Args:
             config: settings of the run; `config.memory` is the name of the cell.
@@ -46,6 +47,7 @@ class MemoryCell(nn.Module):
             ConfigError: if a setting or the observation does not suit the cell.
         """
         settings = {"size": config.memory_size, "dtype": jnp.dtype(config.dtype), "unroll": config.unroll}
+        settings["span"] = config.memory_span
         own = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in settings.items() if name in own})
 
@@ -94,10 +96,12 @@ class MatmulCell(MemoryCell):
     Attributes:
         size: units H.
         dtype: type of the operands of the matrix products; sums, gates and state are float32.
+        span: time span in steps of the slowest units at the start of training; 0 for the cell's own.
     """
 
     size: int
     dtype: Any = jnp.float32
+    span: int = 0
 
     def initial_state(self, batch: int) -> State:
         """Return zeros, float32 (batch, H)."""
@@ -131,7 +135,7 @@ class MultiHeadCell(MatmulCell):
                 f"--memory-size: expected a multiple of {2 * heads}, twice --memory-heads, "
                 f"for {config.memory!r}, got {size}"
             )
-        return cls(size=size, dtype=jnp.dtype(config.dtype), heads=heads)
+        return cls(size=size, dtype=jnp.dtype(config.dtype), span=config.memory_span, heads=heads)
 
 
 class Stateless(MemoryCell):
@@ -209,6 +213,18 @@ class ResidualStack(MemoryCell):
             name: names[name].precompute(own) if name in names else cast_kernels(own, self.dtype)
             for name, own in params.items()
         }
+
+
+def span_biases(span: int, size: int) -> np.ndarray:
+    """Return biases of gates that keep the state, for time spans from 2 to `span` steps; zeros without a span.
+
+    The chrono initialization of Tallec and Ollivier, 2018 (arXiv 1804.11188), with quantiles in place of random
+    numbers. They are added to the parameters, because weight decay would shorten learned ones.
+
+    Returns:
+        float32 (size,).
+    """
+    return np.log(np.geomspace(2.0, span, size, dtype=np.float32) - 1) if span else np.zeros(size, np.float32)
 
 
 def matmul(left: jax.Array, right: jax.Array, dtype: Any) -> jax.Array:

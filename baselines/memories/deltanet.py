@@ -61,7 +61,7 @@ class GatedDeltaNet(MultiHeadCell):
         queries, keys, values = (part.reshape(*part.shape[:2], heads, -1) for part in parts)
         gates = matmul(inputs, kernel_gates, self.dtype) + bias_gates[None, None]
         # The spans are not parameters, because weight decay would shorten all of them.
-        spans = np.geomspace(*_SPANS, heads, dtype=np.float32)
+        spans = np.geomspace(_SPANS[0], self.span or _SPANS[1], heads, dtype=np.float32)
         pace = nn.softplus(gates[..., :heads] + np.log(np.expm1(1 / spans))[None, None])
         log_keep = -jnp.exp(log_rate)[None, None] * pace
         strength = nn.sigmoid(gates[..., heads:])

@@ -51,7 +51,7 @@ class FFM(MultiHeadCell):
         log_rate = self.param("log_rate", nn.initializers.zeros, (traces,))
         log_frequency = self.param("log_frequency", nn.initializers.zeros, (self.heads,))
         is_made = self.has_variable("params", "dynamics")
-        factors = self.get_variable("params", "dynamics") if is_made else _dynamics(log_rate, log_frequency)
+        factors = self.get_variable("params", "dynamics") if is_made else _dynamics(log_rate, log_frequency, self.span)
         projected = matmul(inputs, kernel_in, self.dtype) + bias_in[None, None]
         value, gate = jnp.split(projected, 2, axis=-1)
         added = jnp.repeat(value * nn.sigmoid(gate), self.heads, axis=-1)
@@ -62,22 +62,27 @@ class FFM(MultiHeadCell):
 
     def precompute(self, params: Params) -> Params:
         """Return the parameters with kernels in `dtype` and with precomputed factors γ."""
-        return {**super().precompute(params), "dynamics": _dynamics(params["log_rate"], params["log_frequency"])}
+        return {
+            **super().precompute(params),
+            "dynamics": _dynamics(params["log_rate"], params["log_frequency"], self.span),
+        }
 
 
-def _dynamics(log_rate: jax.Array, log_frequency: jax.Array) -> jax.Array:
+def _dynamics(log_rate: jax.Array, log_frequency: jax.Array, span: int) -> jax.Array:
     """Return the factors γ of all entries, complex64 (m c,), with the contexts of a trace side by side."""
-    rates, frequencies = initial_dynamics(log_rate.shape[0], log_frequency.shape[0])
+    rates, frequencies = initial_dynamics(log_rate.shape[0], log_frequency.shape[0], span)
     rate = jnp.repeat(rates * jnp.exp(log_rate), frequencies.shape[0])
     frequency = jnp.tile(frequencies * jnp.exp(log_frequency), rates.shape[0])
     return jnp.exp(lax.complex(-rate, -frequency))
 
 
-def initial_dynamics(traces: int, contexts: int) -> tuple[np.ndarray, np.ndarray]:
+def initial_dynamics(traces: int, contexts: int, span: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return decay rates α (traces,) and frequencies ω (contexts,) in radians per step, float32.
 
-    As in the authors' code, rates are evenly spaced, and so are the periods 2 π / ω.
+    As in the authors' code, rates are evenly spaced, and so are the periods 2 π / ω. `span` is the slowest time span in
+    steps, 0 for the default.
     """
-    rates = np.linspace(_FASTEST, -math.log(_FORGOTTEN) / _HORIZON, traces)
-    frequencies = 2 * math.pi / np.linspace(1, _HORIZON, contexts)
+    horizon = -math.log(_FORGOTTEN) * span if span else _HORIZON
+    rates = np.linspace(_FASTEST, -math.log(_FORGOTTEN) / horizon, traces)
+    frequencies = 2 * math.pi / np.linspace(1, horizon, contexts)
     return rates.astype(np.float32), frequencies.astype(np.float32)

@@ -4,10 +4,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 from jax import lax
 
-from baselines.memories.cell import MatmulCell, matmul
+from baselines.memories.cell import MatmulCell, matmul, span_biases
 
 
 class GRU(MatmulCell):
@@ -28,7 +29,9 @@ class GRU(MatmulCell):
         bias_in = self.param("bias_in", nn.initializers.zeros, (3 * self.size,))
         kernel = self.param("kernel", orthogonal, (self.size, 3 * self.size))
         bias = self.param("bias", nn.initializers.zeros, (self.size,))
-        projected = matmul(inputs, kernel_in, self.dtype) + bias_in[None, None]
+        offset = np.zeros(3 * self.size, np.float32)
+        offset[self.size : 2 * self.size] = span_biases(self.span, self.size)
+        projected = matmul(inputs, kernel_in, self.dtype) + (bias_in + offset)[None, None]
         states = gru_scan(projected, kernel, bias, state, starts, self.dtype, self.unroll)
         return states[-1], states
 

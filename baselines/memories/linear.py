@@ -13,10 +13,11 @@ import numpy as np
 from flax import linen as nn
 from jax import lax
 
-from baselines.memories.cell import MatmulCell, Params, matmul
+from baselines.memories.cell import MatmulCell, Params, matmul, span_biases
 
-_SLOWEST = 256.0  # steps; a few rollouts, and the length of a typical episode
+_SLOWEST = 256  # steps; a few rollouts, and the length of a typical episode
 _RADII = (0.9, 0.999)  # memories of 10 to 1000 steps
+_SHORTEST = 10.0  # steps; the shortest time span if the longest one is given
 _LARGEST_PHASE = math.pi / 10  # radians per step; slow rotations suit long episodes
 _GOLDEN = (5**0.5 - 1) / 2
 
@@ -38,8 +39,7 @@ class MinGRU(MatmulCell):
         gate, candidate = jnp.split(projected, 2, axis=-1)
         # Units start with time spans from 2 steps to many. The spans are not parameters, because weight decay would
         # shorten all of them.
-        spans = np.geomspace(2.0, _SLOWEST, self.size, dtype=np.float32)
-        update = nn.sigmoid(gate - np.log(spans - 1)[None, None])
+        update = nn.sigmoid(gate - span_biases(self.span or _SLOWEST, self.size)[None, None])
         decay = jnp.where(starts[..., None], 0.0, 1 - update)
         states = linear_scan(decay, update * candidate, state)
         return states[-1], states
@@ -69,7 +69,9 @@ class LRU(MatmulCell):
         log_rate = self.param("log_rate", nn.initializers.zeros, (self.size,))
         log_phase = self.param("log_phase", nn.initializers.zeros, (self.size,))
         is_made = self.has_variable("params", "dynamics")
-        eigenvalue, scale = self.get_variable("params", "dynamics") if is_made else _dynamics(log_rate, log_phase)
+        eigenvalue, scale = (
+            self.get_variable("params", "dynamics") if is_made else _dynamics(log_rate, log_phase, self.span)
+        )
         projected = matmul(inputs, kernel_in, self.dtype) * jnp.tile(scale, 2)[None, None]
         decay = jnp.where(starts[..., None], jnp.zeros((), eigenvalue.dtype), eigenvalue[None, None])
         states = linear_scan(decay, as_complex(projected), as_complex(state))
@@ -78,24 +80,31 @@ class LRU(MatmulCell):
 
     def precompute(self, params: Params) -> Params:
         """Return the parameters with kernels in `dtype` and with precomputed eigenvalues."""
-        return {**super().precompute(params), "dynamics": _dynamics(params["log_rate"], params["log_phase"])}
+        return {**super().precompute(params), "dynamics": _dynamics(params["log_rate"], params["log_phase"], self.span)}
 
 
-def _dynamics(log_rate: jax.Array, log_phase: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _dynamics(log_rate: jax.Array, log_phase: jax.Array, span: int) -> tuple[jax.Array, jax.Array]:
     """Return the eigenvalues λ, complex64 (H,), and the scale of the input, √(1 - |λ|²), float32 (H,)."""
-    rates, phases = ring(log_rate.shape[0])
+    rates, phases = rates_and_phases(log_rate.shape[0], span)
     rate, phase = rates * jnp.exp(log_rate), phases * jnp.exp(log_phase)
     return jnp.exp(lax.complex(-rate, phase)), jnp.sqrt(-jnp.expm1(-2 * rate))
 
 
-def ring(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rates -log |λ| and phases arg λ of eigenvalues spread evenly over a slice of a ring, float32 (size,)."""
+def rates_and_phases(size: int, span: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return initial rates -log |λ| and phases arg λ of the eigenvalues, float32 (size,) each.
+
+    They are spread evenly over a slice of a ring. With `span`, the slowest time span in steps, few eigenvalues of the
+    ring would be slow enough. Then the logarithms of the time spans are spread evenly, and slow units rotate slowly.
+    """
+    # Multiples of the golden ratio spread phases evenly over any range of radii.
+    turns = np.modf((np.arange(size) + 1) * _GOLDEN)[0]
+    if span:
+        rates = 1 / np.geomspace(_SHORTEST, span, size)
+        return rates.astype(np.float32), (math.pi * rates * turns).astype(np.float32)
     quantiles = (np.arange(size) + 0.5) / size
     low, high = np.square(_RADII)
     rates = -0.5 * np.log(low + quantiles * (high - low))
-    # Multiples of the golden ratio spread phases evenly over any range of radii.
-    phases = _LARGEST_PHASE * np.modf((np.arange(size) + 1) * _GOLDEN)[0]
-    return rates.astype(np.float32), phases.astype(np.float32)
+    return rates.astype(np.float32), (_LARGEST_PHASE * turns).astype(np.float32)
 
 
 def as_complex(parts: jax.Array) -> jax.Array:

@@ -4,10 +4,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 from jax import lax
 
-from baselines.memories.cell import MatmulCell, matmul
+from baselines.memories.cell import MatmulCell, matmul, span_biases
 
 
 class LSTM(MatmulCell):
@@ -32,7 +33,9 @@ class LSTM(MatmulCell):
         kernel_in = self.param("kernel_in", orthogonal, (inputs.shape[-1], 4 * self.size))
         kernel = self.param("kernel", orthogonal, (self.size, 4 * self.size))
         bias = self.param("bias", _open_forget_gates, (4 * self.size,))
-        projected = matmul(inputs, kernel_in, self.dtype) + bias[None, None]
+        keep = span_biases(self.span, self.size)
+        offset = np.concatenate([-keep, keep, np.zeros(2 * self.size, np.float32)])
+        projected = matmul(inputs, kernel_in, self.dtype) + (bias + offset)[None, None]
         outputs, cells = lstm_scan(projected, kernel, *state, starts, self.dtype, self.unroll)
         return (outputs[-1], cells[-1]), outputs
 

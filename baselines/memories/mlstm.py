@@ -57,7 +57,9 @@ class MLSTM(MultiHeadCell):
         parts = jnp.split(matmul(inputs, kernel, self.dtype), [size // 2, size], axis=-1)
         queries, keys, values = (part.reshape(*part.shape[:2], heads, -1) for part in parts)
         # Zero is the initial value of the biases, so weight decay pulls back to the initial forget gates.
-        start = np.concatenate([np.zeros(heads), np.linspace(*_FORGET_BIASES, heads)]).astype(np.float32)
+        slowest = _GATE_CAP * np.arctanh(np.log(self.span) / _GATE_CAP) if self.span else _FORGET_BIASES[1]
+        forget_biases = np.linspace(_FORGET_BIASES[0], slowest, heads)
+        start = np.concatenate([np.zeros(heads), forget_biases]).astype(np.float32)
         gates = matmul(inputs, kernel_gates, self.dtype) + (bias_gates + start)[None, None]
         log_write, forget = jnp.split(_GATE_CAP * jnp.tanh(gates / _GATE_CAP), 2, axis=-1)
         keys = keys * (2 * heads / size) ** 0.5

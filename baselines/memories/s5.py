@@ -49,7 +49,7 @@ class S5(MultiHeadCell):
         if self.has_variable("params", "dynamics"):
             eigenvalue, scale = self.get_variable("params", "dynamics")
         else:
-            eigenvalue, scale = _dynamics(log_rate, frequency, log_step, self.heads)
+            eigenvalue, scale = _dynamics(log_rate, frequency, log_step, self.heads, self.span)
         driven = as_complex(matmul(inputs, kernel_in, self.dtype)) * scale[None, None]
         decay = jnp.where(starts[..., None], jnp.zeros((), eigenvalue.dtype), eigenvalue[None, None])
         states = linear_scan(decay, driven, as_complex(state))
@@ -58,7 +58,8 @@ class S5(MultiHeadCell):
 
     def precompute(self, params: Params) -> Params:
         """Return the parameters with kernels in `dtype` and with the discretized dynamics."""
-        dynamics = _dynamics(params["log_rate"], params["frequency"], params["log_step"], self.heads)
+        log_rate, frequency, log_step = (params[name] for name in ("log_rate", "frequency", "log_step"))
+        dynamics = _dynamics(log_rate, frequency, log_step, self.heads, self.span)
         return {**super().precompute(params), "dynamics": dynamics}
 
 
@@ -72,22 +73,25 @@ def _normal(scale: float) -> nn.initializers.Initializer:
 
 
 def _dynamics(
-    log_rate: jax.Array, frequency: jax.Array, log_step: jax.Array, blocks: int
+    log_rate: jax.Array, frequency: jax.Array, log_step: jax.Array, blocks: int, span: int
 ) -> tuple[jax.Array, jax.Array]:
     """Return exp(Λ Δ) and the scale of the input, Λ⁻¹ (exp(Λ Δ) - 1), complex64 (P / 2,) each."""
-    frequencies, steps = initial_dynamics(2 * log_rate.shape[0], blocks)
+    frequencies, steps = initial_dynamics(2 * log_rate.shape[0], blocks, span)
     rate, turn, step = _RATE * jnp.exp(log_rate), frequencies + frequency, steps * jnp.exp(log_step)
     discrete = jnp.exp(lax.complex(-rate * step, turn * step))
     return discrete, (discrete - 1) / lax.complex(-rate, turn)
 
 
 @cache
-def initial_dynamics(size: int, blocks: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the initial frequencies Im λ > 0 of `blocks` HiPPO matrices, and step sizes; float32 (size / 2,) each."""
+def initial_dynamics(size: int, blocks: int, span: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return the initial frequencies Im λ > 0 of `blocks` HiPPO matrices, and step sizes; float32 (size / 2,) each.
+
+    `span` is the slowest time span in steps, 0 for that of the default step sizes.
+    """
     frequencies = np.tile(hippo_frequencies(size // blocks), blocks)
     # Multiples of the golden ratio spread step sizes evenly over the frequencies of a block.
     quantiles = np.modf((np.arange(size // 2) + 1) * _GOLDEN)[0]
-    low, high = np.log(_STEPS)
+    low, high = np.log([1 / (_RATE * span) if span else _STEPS[0], _STEPS[1]])
     return frequencies.astype(np.float32), np.exp(low + quantiles * (high - low)).astype(np.float32)
 
 

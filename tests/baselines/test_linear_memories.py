@@ -213,6 +213,23 @@ def test_the_state_is_float32_and_small(name: str) -> None:
     assert sum(leaf.size * 4 // 2 for leaf in jax.tree.leaves(empty)) == STATE_BYTES[name]
 
 
+@pytest.mark.parametrize("memory", ["ffm", "gated_deltanet", "gru", "lru", "lstm", "mingru", "mlstm", "s5"])
+def test_a_longer_span_remembers_the_first_input_for_longer(memory: str) -> None:
+    count, size = 6000, 16
+    starts = np.zeros((count, 2), bool)
+    inputs = np.zeros((count, 2, INPUTS), np.float32)
+    inputs[0, 0] = 1.0  # the second environment has no such input
+
+    def difference(span: int) -> float:
+        config = Config(memory=memory, memory_size=size, memory_heads=2, memory_span=span, dtype="float32")
+        cell = cell_of(memory).from_config(config)
+        variables = jax.jit(cell.init)(jax.random.key(0), cell.initial_state(2), inputs[:1], starts[:1])
+        state, _ = jax.jit(cell.apply)(variables, cell.initial_state(2), inputs, starts)
+        return max(float(np.abs(leaf[0] - leaf[1]).max()) for leaf in jax.tree.leaves(state))
+
+    assert difference(20_000) > 3 * difference(0)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_units_that_do_not_divide_into_heads_are_rejected(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"expected a multiple of 8, twice --memory-heads, for '{name}', got 12"):
