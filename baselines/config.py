@@ -49,6 +49,10 @@ class Config:
     """Environment id."""
     options: tuple[str, ...] = ()
     """Environment options as NAME=VALUE, values in JSON or as bare words: 'command_count=[3]' observation=symbolic"""
+    sampled_options: tuple[str, ...] = ()
+    """Options whose values each training level samples log-uniformly, as NAME=[LOW,HIGH]: 'corridor_length=[10,1000]'
+    Held-out levels have the values in --options.
+    """
     train_levels: int = 100_000
     """Number of training seeds in the level buffer; 0 samples a fresh training level at every reset."""
     held_out_levels: int = 50
@@ -76,15 +80,15 @@ class Config:
     """
     memory_window: int = 256
     """Number of steps in the attention window of trxl, gtrxl and helm."""
-    memory_model: str = ""
-    """Language model of helm: a folder or .gguf file of the Llama architecture; random:PATH for random weights."""
-    memory_model_sha256: str = ""
-    """SHA-256 of the language model. A run fills it in, and then rejects another model."""
     memory_span: int = 0
     """Time span in steps of the slowest units at the start of training; 0 for the memory's own.
     Set it to the length of the episodes if a task is longer than about 1000 steps. Of the built-in memories, only
     recurrent ones use it.
     """
+    memory_model: str = ""
+    """Language model of helm: a folder or .gguf file of the Llama architecture; random:PATH for random weights."""
+    memory_model_sha256: str = ""
+    """SHA-256 of the language model. A run fills it in, and then rejects another model."""
     memory_input: MemoryInput = "frame"
     """Input of helm's language model: the frame, or words for what it shows (text), as an upper bound."""
     memory_empty: EmptySlots = "zeros"
@@ -112,6 +116,11 @@ class Config:
     unroll: int = 4
     """Recurrent steps per loop iteration: more of them take longer to compile and less time to run."""
 
+    start_from: str = ""
+    """Run folder, or zoo:ID, with the agent whose network parameters the run starts from; empty for random ones.
+    The network must be the same. Environment, lengths and rates may differ, as in a curriculum of several runs.
+    """
+
     num_envs: int = 1024
     """Number of environments in the batch."""
     num_steps: int = 64
@@ -121,11 +130,6 @@ class Config:
     Shorter sequences run faster and mix better, but limit the time span of gradients.
     """
     epochs: int = 3
-    start_from: str = ""
-    """Run folder, or zoo:ID, with the agent whose network parameters the run starts from; empty for random ones.
-    The network must be the same. Environment, lengths and rates may differ, as in a curriculum of several runs.
-    """
-
     """Number of passes over each rollout."""
     minibatches: int = 16
     """Number of gradient steps per pass; each of them uses whole sequences."""
@@ -216,11 +220,11 @@ class Config:
                 f"got {self.num_sequences}. Choose num_envs as a multiple of minibatches{times}."
             )
         parse_options(self.options)
+        _ = self.option_ranges
 
     @property
     def batch_steps(self) -> int:
         """Environment steps of one update of one seed."""
-        _ = self.option_ranges
         return self.num_envs * self.num_steps
 
     @property
@@ -268,9 +272,21 @@ class Config:
         """Keyword arguments of `jaxgym.make` for the environment."""
         return parse_options(self.options)
 
+    @property
+    def option_ranges(self) -> dict[str, tuple[float, float]]:
+        """Lowest and highest value of each sampled option."""
+        ranges: dict[str, tuple[float, float]] = {}
+        for name, value in parse_options(self.sampled_options).items():
+            match value:
+                case [int() | float() as low, int() | float() as high]:
+                    ranges[name] = (low, high)
+                case _:
+                    raise ConfigError(f"--sampled-options {name}: expected [LOW,HIGH] with two numbers, got {value!r}")
+        return ranges
+
 
 _LEAST: dict[str, int] = dict.fromkeys(
-    ("seed", "eval_every", "train_levels", "memory_layers", "bptt", "decay_steps", "keep_checkpoints"), 0
+    ("seed", "eval_every", "train_levels", "memory_layers", "memory_span", "bptt", "decay_steps", "keep_checkpoints"), 0
 )
 _STEPS_IN_ALL = {"total_steps", "decay_steps"}  # the host counts these, in Python integers
 _SHARES = ("gamma", "gae_lambda", "reconstruction_share")
@@ -366,15 +382,16 @@ def from_json(settings: Any) -> Config:
     if unknown:
         raise ConfigError(f"the config has settings that this version does not support: {', '.join(sorted(unknown))}")
     for name, value in settings.items():
-        wanted = "list" if name == "options" else type(getattr(Config, name)).__name__
+        wanted = "list" if name in _LISTS else type(getattr(Config, name)).__name__
         given = type(value).__name__
         if given != wanted and (given, wanted) != ("int", "float"):
             raise ConfigError(f"{name}: expected a value of type {wanted} in the config, got {value!r}")
         if value not in _CHOICES.get(name, (value,)):
             raise ConfigError(f"{name}: expected one of {', '.join(_CHOICES[name])} in the config, got {value!r}")
-    return Config(**{**settings, "options": tuple(map(str, settings.get("options", ())))})
+    return Config(**{**settings, **{name: tuple(map(str, settings.get(name, ()))) for name in _LISTS}})
 
 
+_LISTS = ("options", "sampled_options")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "scale": get_args(Scale),
     "encoder": get_args(EncoderName),

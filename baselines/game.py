@@ -14,7 +14,7 @@ from baselines.config import Config
 from baselines.encoders import Symbols, check_frames, symbols_of, without_symbols
 from baselines.errors import ConfigError
 from baselines.helm import LanguageMemory, with_language_memory
-from jaxgym.errors import LevelError, OptionError, UnknownIdError
+from jaxgym.errors import LevelError, OptionError, UnknownIdError, WrapperError
 from jaxgym.pytrees import first_frame
 
 PAPER_SEEDS = range(200_000, 200_050)
@@ -85,7 +85,7 @@ def make_paper_game(config: Config) -> TrainingGame:
 def _config_errors() -> Iterator[None]:
     try:
         yield
-    except (UnknownIdError, OptionError, LevelError) as error:
+    except (UnknownIdError, OptionError, LevelError, WrapperError) as error:
         raise ConfigError(str(error)) from error
 
 
@@ -103,9 +103,14 @@ def _make_game(config: Config, flag: str) -> TrainingGame:
     # Before levels are generated, which takes minutes in BabyAI.
     observation = jax.eval_shape(env.reset, jax.random.key(0), params)[0]
     check_frames(observation, config.encoder, symbols_of(env.observation_space(params)))
+    plain, ranges, sampled = env, config.option_ranges, None
     held_out = jaxgym.levels.make_level_buffer(env, params, held_out_seeds(config))
+    if ranges:
+        sampled, params = jaxgym.wrappers.SampledOptions.of(env, dataclasses.replace(params, levels=None), **ranges)
+        env, held_out = sampled, sampled.at_params(held_out, params)
     if not config.train_levels:
-        training = jaxgym.levels.make_level_buffer(env, params, jaxgym.levels.train_seeds(config.held_out_levels))
+        training = jaxgym.levels.make_level_buffer(plain, params, jaxgym.levels.train_seeds(config.held_out_levels))
+        training = sampled.at_params(training, params) if sampled else training
         params = dataclasses.replace(params, levels=None)
         return TrainingGame(
             env, params, training, held_out, f"training levels: fresh; held-out levels: {config.held_out_levels}"

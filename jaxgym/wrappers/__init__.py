@@ -4,6 +4,7 @@ from jaxgym.wrappers.base import WrappedState, Wrapper
 from jaxgym.wrappers.frame_skip import FrameSkip, FrameSkipParams
 from jaxgym.wrappers.from_gymnax import FromGymnax, GymnaxParams
 from jaxgym.wrappers.observations import LastActionReward, PositionObservation
+from jaxgym.wrappers.sampled_options import SampledLevel, SampledOptions
 from jaxgym.wrappers.spotlight_perturbation import PerturbedLevel, PerturbedParams, SpotlightPerturbation
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "PerturbedLevel",
     "PerturbedParams",
     "PositionObservation",
+    "SampledLevel",
+    "SampledOptions",
     "SpotlightPerturbation",
     "WrappedState",
     "Wrapper",

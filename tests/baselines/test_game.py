@@ -1,5 +1,6 @@
 """Normalized return of an episode, by game."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -117,3 +118,28 @@ def test_symbols_are_told_from_frames_by_the_bounds_of_their_space(
     game = TrainingGame(env, params, None, None, "")
     assert dict(observed_symbols(game)) == symbols
     assert frame_shape(game) == frame
+
+
+def test_training_levels_sample_options_and_held_out_levels_do_not() -> None:
+    options = ("corridor_length=7", "observation=symbolic")
+    config = Config(env="T-Maze-v0", options=options, sampled_options=("corridor_length=[4,40]",), held_out_levels=4)
+    game = make_game(dataclasses.replace(config, train_levels=200, held_out_levels=1))
+    assert game.held_out_levels.values["corridor_length"].tolist() == [7]
+    assert len(set(game.params.levels.values["corridor_length"].tolist())) > 20
+    fresh = make_game(dataclasses.replace(config, train_levels=0))
+    assert fresh.params.levels is None
+    for levels in (fresh.held_out_levels, fresh.training_levels):
+        assert levels.values["corridor_length"].tolist() == [7] * 4
+
+
+@pytest.mark.parametrize(
+    ("sampled", "message"),
+    [
+        ("corridor_length=4", r"^--sampled-options corridor_length: expected \[LOW,HIGH\] with two numbers, got 4"),
+        ("corridor_length=[4,8,9]", r"expected \[LOW,HIGH\] with two numbers, got \[4, 8, 9\]"),
+        ("corridor=[4,8]", "expected one of the options corridor_length"),
+    ],
+)
+def test_a_range_of_options_that_cannot_be_sampled_is_a_config_error(sampled: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_game(Config(env="T-Maze-v0", sampled_options=(sampled,), train_levels=0))
