@@ -9,10 +9,7 @@ resumed. --minutes is the time after which no further run starts; the table then
 
 import dataclasses
 import json
-import os
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import tyro
+
+from benchmarks.trainings import held_out, train
 
 AGENTS = {
     "full": ("none", "full"),
@@ -89,36 +88,15 @@ class Arguments:
     """More flags of every training, such as --flags="--scale cpu"; they override the settings of this script."""
 
 
-def command(arguments: Arguments, task: str, agent: str) -> list[str]:
-    """Return the command line of one training."""
+def flags_of(arguments: Arguments, task: str, agent: str) -> list[str]:
+    """Return the flags of one training."""
     memory, observability = AGENTS[agent]
     options = (*TASKS[task], f"observation={arguments.observation}", f"observability={observability}")
+    counts = ("--total-steps", str(arguments.steps), "--num-seeds", str(arguments.seeds))
     return [
-        *(sys.executable, "-m", "baselines.train", "--env", task, "--memory", memory, *SETTINGS),
-        *("--total-steps", str(arguments.steps), "--num-seeds", str(arguments.seeds), *LEVELS.get(task, FRESH)),
-        *(
-            "--runs-dir",
-            str(arguments.out),
-            "--name",
-            f"{task}-{agent}",
-            *shlex.split(arguments.flags),
-            "--options",
-            *options,
-        ),
+        *("--env", task, "--memory", memory, *SETTINGS, *counts, *LEVELS.get(task, FRESH)),
+        *(*shlex.split(arguments.flags), "--options", *options),
     ]
-
-
-def train(arguments: Arguments, task: str, agent: str, end: float) -> None:
-    """Train one agent, unless it has been evaluated or the time is over; its output goes to a file."""
-    folder = arguments.out / f"{task}-{agent}"
-    if (folder / "evaluation.json").is_file() or time.monotonic() > end:
-        return
-    resume = ["--resume"] if (folder / "config.json").is_file() else []
-    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    with (arguments.out / f"{task}-{agent}.log").open("w") as log:
-        words = [*command(arguments, task, agent), *resume]
-        code = subprocess.run(words, stdout=log, stderr=subprocess.STDOUT, env=environment, check=False).returncode
-    print(f"{task} {agent}: exit code {code}", flush=True)
 
 
 def results_of(arguments: Arguments) -> dict[str, dict[str, Any]]:
@@ -126,9 +104,9 @@ def results_of(arguments: Arguments) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for task in TASKS:
         for agent in AGENTS:
-            path = arguments.out / f"{task}-{agent}" / "evaluation.json"
-            if path.is_file():
-                found.setdefault(task, {})[agent] = json.loads(path.read_text())["held_out"]
+            results = held_out(arguments.out / f"{task}-{agent}")
+            if results:
+                found.setdefault(task, {})[agent] = results
     return found
 
 
@@ -164,7 +142,8 @@ def main() -> None:
     with ThreadPoolExecutor(arguments.processes) as executor:
         for task in arguments.tasks:
             for agent in arguments.agents:
-                executor.submit(train, arguments, task, agent, end)
+                folder = arguments.out / f"{task}-{agent}"
+                executor.submit(train, folder, flags_of(arguments, task, agent), end)
     results = results_of(arguments)
     (arguments.out / "table.json").write_text(json.dumps(results, indent=1) + "\n")
     (arguments.out / "table.md").write_text(NOTE + table(results))
