@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from baselines import report
-from benchmarks import memory_gap
+from benchmarks import classics, corridors, memory_gap
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs/results"
@@ -124,6 +124,13 @@ def test_the_memory_gap_table_has_the_results_of_its_runs() -> None:
             )
         if row["gap"] != "not run":
             assert float(row["gap"]) == pytest.approx(own["full"]["return"] - own["none"]["return"], abs=6e-4)
+
+
+def test_the_tables_of_the_classics_have_the_results_of_their_runs() -> None:
+    page = (RESULTS / "classics.md").read_text()
+    assert classics.table(classics.results_of(RESULTS / "classics")) in page
+    arguments = corridors.CorridorArguments(out=RESULTS / "corridors")
+    assert corridors.table(arguments, corridors.results_of(arguments)) in page
 
 
 @pytest.mark.parametrize(("page", "inside"), [("report.md", False), ("memory_cells/report.md", True)])
