@@ -202,11 +202,13 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
             The first observation and the state.
 
         Raises:
+            RandomKeyError: If `key` is not one PRNG key.
             StateError: If the parameters are not of this environment's class.
             LevelError: If `params.levels` is not a level buffer of this environment.
             ForkError: In a forked child of a process that runs JAX; `step` and `reset_to_level` raise it too.
         """
         forks.check()
+        pytrees.check_key(self.env_id, key)
         return self._reset(key, self._checked_params(params))
 
     def reset_to_level(self, key: jax.Array, level: TLevel, params: TParams | None = None) -> tuple[Any, TState]:
@@ -258,11 +260,13 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         Raises:
             ActionError: If the action does not have the shape of the action space and an integer dtype. If the action
                 is not a JAX array, values outside int32 also raise it.
+            RandomKeyError: If `key` is not one PRNG key.
             StateError: If the state or the parameters belong to another environment or library.
             LevelError: If `params.levels` is not a level buffer of this environment.
         """
         forks.check()
         pytrees.check_state(self.env_id, state, EnvState)
+        pytrees.check_key(self.env_id, key)
         return self._step(key, state, self.action_array(action), self._checked_params(params))
 
     @partial(jax.jit, static_argnames=("self",))

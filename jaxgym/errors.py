@@ -23,6 +23,10 @@ class ActionError(ValueError):
     """Action of a wrong shape or dtype, or, in the Gymnasium interface, outside of the action space."""
 
 
+class RandomKeyError(ValueError):
+    """Value that is not one PRNG key."""
+
+
 class StateError(ValueError):
     """State or parameters of another environment or library."""
 

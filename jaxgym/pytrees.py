@@ -7,13 +7,33 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import export
 from jax.tree_util import keystr, tree_leaves_with_path
 
-from jaxgym.errors import ContractError, StateError, shown
+from jaxgym.errors import ContractError, RandomKeyError, StateError, shown
 
 Kind = TypeVar("Kind")
+
+
+def check_key(env_id: str, key: Any) -> None:
+    """Check that a value is one PRNG key, typed or of `jax.random.PRNGKey`.
+
+    Raises:
+        RandomKeyError: If it is not.
+    """
+    try:
+        is_typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+        shape = key.shape if is_typed else jax.random.wrap_key_data(key).shape
+    except TypeError:
+        raise RandomKeyError(
+            f"{env_id}: key: expected a PRNG key, got {shown(key)}. Make one with jax.random.key(seed)."
+        ) from None
+    if shape:
+        raise RandomKeyError(
+            f"{env_id}: key: expected one PRNG key, got keys of shape {shape}. For a batch of keys, use jax.vmap."
+        )
 
 
 def check_params(env_id: str, params: Any, own: type) -> None:

@@ -20,8 +20,18 @@ import jaxgym
 from jaxgym import text
 from jaxgym.envs.babyai import EXTRA_SPECS
 from jaxgym.envs.babyai.table import LEVELS
-from jaxgym.errors import ActionError, LevelError, OptionError, StateError, UnknownIdError, grouped, listed, nearest
-from jaxgym.spaces import MultiDiscrete
+from jaxgym.errors import (
+    ActionError,
+    LevelError,
+    OptionError,
+    RandomKeyError,
+    StateError,
+    UnknownIdError,
+    grouped,
+    listed,
+    nearest,
+)
+from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 from tests.ids import is_babyai, without_new_ids
 
 FREE, GRID = "MortarMayhem-v0", "MortarMayhem-Grid-v0"
@@ -106,7 +116,7 @@ def test_the_nearest_name_is_found_whatever_its_case() -> None:
     assert nearest("zzz", ["agent_speed", "arena_size"]) == ""
 
 
-@pytest.mark.parametrize("error", [UnknownIdError, OptionError, ActionError, LevelError, StateError])
+@pytest.mark.parametrize("error", [UnknownIdError, OptionError, ActionError, LevelError, StateError, RandomKeyError])
 def test_every_error_is_a_value_error(error: type) -> None:
     assert issubclass(error, ValueError)
 
@@ -421,6 +431,22 @@ def test_what_is_no_state_or_parameters_of_the_environment_is_an_error_in_a_sent
         for call in (env.step, env.step_env):
             with pytest.raises(StateError, match=rf"^{GRID}: {own_state}{named}\. Pass the state that reset"):
                 call(jax.random.key(0), wrong, 1, params)
+
+
+def test_a_value_that_is_not_one_prng_key_is_an_error_with_the_fix(started: Any) -> None:
+    env, state, params = started(GRID)
+    keys = jax.random.split(jax.random.key(0), 3)
+    for call in (lambda key: env.reset(key, params), lambda key: env.step(key, state, 1, params)):
+        for wrong in (0, None, "0", np.float32(0), np.zeros(3, np.uint32), state):
+            with pytest.raises(RandomKeyError, match=rf"^{GRID}: key: expected a PRNG key, got .* jax\.random\.key\("):
+                call(wrong)
+        for batch in (keys, jax.random.key_data(keys)):
+            with pytest.raises(
+                RandomKeyError, match=r"expected one PRNG key, got keys of shape \(3,\)\. .* jax\.vmap\."
+            ):
+                call(batch)
+            jax.eval_shape(jax.vmap(call), batch)
+        jax.eval_shape(call, jax.random.PRNGKey(0))
 
 
 def test_a_list_in_the_parameters_is_an_error_with_the_fix(started: Any) -> None:
