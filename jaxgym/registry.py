@@ -225,9 +225,9 @@ def load(env_id: str) -> Any:
 
 def _entry_of(env_id: str) -> Entry:
     if not isinstance(env_id, str) or env_id not in _entries:
-        raise UnknownIdError(
-            f"Unknown environment id {shown(env_id)}{nearest(env_id, _entries)}. The ids are {listed(_entries)}."
-        )
+        hint = nearest(env_id, _entries)
+        known = "See jaxgym.registered_envs()" if hint else f"The ids are {listed(_entries)}"
+        raise UnknownIdError(f"Unknown environment id {shown(env_id)}{hint}. {known}.")
     return _entries[env_id]
 
 

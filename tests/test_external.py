@@ -73,7 +73,7 @@ for name in ("Broken-v0", "no_such_module:Echo-v0", "echo_game:Ech-v0"):
         "'no_such_module:Echo-v0': expected a module that can be imported, got ModuleNotFoundError: No module named "
         "'no_such_module'."
     )
-    assert unknown.startswith("Unknown environment id 'Ech-v0' (did you mean 'Echo-v0'?). The ids are ")
+    assert unknown == "Unknown environment id 'Ech-v0' (did you mean 'Echo-v0'?). See jaxgym.registered_envs()."
 
 
 def test_it_plays_as_text_in_sessions_and_in_the_classes_of_trainers(environment: dict[str, str]) -> None:
