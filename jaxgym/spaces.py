@@ -1,5 +1,6 @@
 """Spaces of gymnax, `MultiDiscrete`, and the frames of observations."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -9,8 +10,16 @@ import numpy as np
 from gymnax.environments import spaces as gymnax_spaces
 
 Box = gymnax_spaces.Box
-Dict = gymnax_spaces.Dict
 Discrete = gymnax_spaces.Discrete
+
+
+class Dict(gymnax_spaces.Dict):
+    """Space of observations with several entries; gymnax's `Dict`, whose `contains` does not accept a dict."""
+
+    def contains(self, x: Any) -> jax.Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return whether every entry of a dict, or attribute of a dataclass, is in its space, bool ()."""
+        entries = x if isinstance(x, Mapping) else vars(x)
+        return jnp.stack([space.contains(entries[name]) for name, space in self.spaces.items()]).all()
 
 
 class MultiDiscrete(gymnax_spaces.Box):

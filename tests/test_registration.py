@@ -387,6 +387,15 @@ def test_multi_discrete_contains_its_actions_and_nothing_above_or_below() -> Non
     assert not space.contains(jnp.asarray([-1, 0]))
 
 
+def test_a_dict_space_contains_observations_with_all_entries_in_range() -> None:
+    space = Dict({"image": Box(0, 255, (2,), jnp.uint8), "instruction": Discrete(3)})
+    inside = {"image": jnp.zeros(2, jnp.uint8), "instruction": jnp.int32(2)}
+    assert jax.jit(space.contains)(inside)
+    assert not space.contains({**inside, "instruction": jnp.int32(3)})
+    assert not space.contains({**inside, "image": jnp.full(2, 256)})
+    assert space.contains(space.sample(jax.random.key(0)))
+
+
 @pytest.mark.parametrize("nvec", [(), (3, 0), (-1,)])
 def test_multi_discrete_needs_values_for_each_entry(nvec: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"^MultiDiscrete: nvec: expected integers of at least 1, got \(.*\)\."):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from gymnax.environments import environment as gymnax_environment
+from gymnax.environments import spaces as gymnax_spaces
 
 from jaxgym.environment import Environment, EnvState, Transition
 from jaxgym.errors import ActionError, WrapperError
@@ -113,7 +114,8 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
         """Return the observation space of gymnax; with `draw`, a box with the value range of an image of its dtype."""
         params = self.default_params if params is None else params
         if self.draw is None:
-            return self.env.observation_space(params.inner)
+            space = self.env.observation_space(params.inner)
+            return Dict(space.spaces) if isinstance(space, gymnax_spaces.Dict) else space
         drawn = jax.eval_shape(lambda key: self.reset_env(key, params)[0], jax.random.key(0))
         return Box(0, _LARGEST_BYTE if drawn.dtype == jnp.uint8 else 1, drawn.shape, drawn.dtype)
 
