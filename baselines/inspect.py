@@ -27,6 +27,7 @@ from baselines.ppo import act
 from baselines.probes import Probed, probe
 from baselines.saliency import Recording, Saliency, saliency_of, shares
 from baselines.zoo import TrainedAgent, agent_of
+from jaxgym import facts
 from jaxgym.pytrees import first_frame
 
 _ZOO = "zoo:"
@@ -102,11 +103,11 @@ def play(agent: TrainedAgent, episodes: int, steps: int, seed: int) -> tuple[Pla
                 env_params,
             )
             ended = terminated | truncated
-            hidden = jax.vmap(setup.env.hidden, (0, None))(env_state, env_params)
-            facts = {name: fact.values.reshape(episodes, -1) for name, fact in hidden.items()}
+            hidden = jax.vmap(partial(facts.hidden, setup.env), (0, None))(env_state, env_params)
+            values = {name: fact.values.reshape(episodes, -1) for name, fact in hidden.items()}
             success = info.get("success", jnp.zeros(episodes, jnp.int32)).astype(jnp.float32)
             recording = Recording(observation, start, action)
-            played = PlayedEpisodes(recording, _numbers(memory, episodes), facts, is_used, success)
+            played = PlayedEpisodes(recording, _numbers(memory, episodes), values, is_used, success)
             return (after, following, memory, ended, is_used & ~ended), (played, frame)
 
         start = jnp.ones(episodes, bool)

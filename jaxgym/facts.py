@@ -4,6 +4,7 @@ A game declares its facts once, in `Environment.hidden`. Environments of `make(.
 the observation, and `baselines.inspect` trains probes to predict them.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym.errors import ContractError, shown
 from jaxgym.pytrees import frame_of
 from jaxgym.spaces import Box, Dict
 
@@ -77,6 +79,32 @@ def tile(position: Any, columns: int, rows: int, name: str = "tile") -> dict[str
         f"{name}_column": Fact(jnp.where(is_inside, column, -1), columns),
         f"{name}_row": Fact(jnp.where(is_inside, row, -1), rows),
     }
+
+
+def hidden(env: Any, state: Any, params: Any) -> Facts:
+    """Return the hidden facts of a state.
+
+    Raises:
+        ContractError: If `env.hidden` does not return a dict of facts, a fact has values that are not integers, or
+            another number of names than values.
+    """
+    facts, source = env.hidden(state, params), f"{env.env_id}: hidden"
+    if not isinstance(facts, Mapping):
+        raise ContractError(f"{source}: expected a dict of jaxgym.facts.Fact, got {shown(facts)}.")
+    for name, fact in facts.items():
+        if not isinstance(name, str) or not isinstance(fact, Fact):
+            raise ContractError(f"{source}: expected names and jaxgym.facts.Fact, got {shown({name: fact})}.")
+        if not jnp.issubdtype(getattr(fact.values, "dtype", np.object_), jnp.integer):
+            raise ContractError(
+                f"{source}: {name}: expected an array of integers, got {shown(fact.values)}. "
+                "For bools, use jaxgym.facts.flags."
+            )
+        if fact.size < 1:
+            raise ContractError(f"{source}: {name}: expected a size of at least 1, got {shown(fact.size)}.")
+        count = fact.size if fact.size > 1 else math.prod(fact.values.shape)
+        if len(fact.names) not in (0, count):
+            raise ContractError(f"{source}: {name}: expected {count} names or none, got {shown(fact.names)}.")
+    return facts
 
 
 def vector(facts: Facts) -> jax.Array:

@@ -19,7 +19,7 @@ class FullyObservable:
 
     def scene(self, state: Any, params: Any) -> Any:
         """Return the scene with the hidden facts; the scene alone if the game declares none."""
-        hidden: Any = self.hidden(state, params)  # pyright: ignore[reportAttributeAccessIssue]
+        hidden = facts.hidden(self, state, params)
         inner = self.partial_class.scene(self, state, params)
         return facts.FullScene(inner, hidden) if hidden else inner
 

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgym import facts
 from jaxgym.actions import checked_space
 from jaxgym.environment import INFO, AnyEnvironment, EnvParams, EnvState
 from jaxgym.errors import ContractError
@@ -132,6 +133,7 @@ def _check_methods(case: Case) -> None:
         lambda level: checked_kind(env.env_id, "initial_state", env.initial_state(level, params), EnvState),
         level,
     )
+    _shapes(case, "hidden", lambda state: facts.hidden(env, state, params), state)
     _shapes(case, "scene, observe_scene", lambda state: env.observe(key, state, None, params), state)
     action = case.action()
     _shapes(case, "transition", lambda state: env.step_env(key, state, action, params), state)

@@ -48,7 +48,7 @@ ARROWS = {
     "jaxgym.options": {"jaxgym.errors"},
     "jaxgym.pytrees": {"jaxgym.errors"},
     "jaxgym.rows": set[str](),
-    "jaxgym.facts": {"jaxgym.pytrees", "jaxgym.spaces"},
+    "jaxgym.facts": {"jaxgym.errors", "jaxgym.pytrees", "jaxgym.spaces"},
     "jaxgym.observability": {"jaxgym.environment", "jaxgym.facts", "jaxgym.spaces"},
     "jaxgym.spec": {
         "jaxgym.environment",

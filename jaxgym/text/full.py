@@ -22,7 +22,7 @@ def with_facts(interface: TextInterface[Any], env: Any, params: Any) -> TextInte
 
 
 def _first_facts(env: Any, params: Any) -> Any:
-    return env.hidden(env.reset_env(jax.random.key(0), params)[1], params)
+    return facts.hidden(env, env.reset_env(jax.random.key(0), params)[1], params)
 
 
 class _StatesFacts(TextInterface[Any]):

@@ -13,6 +13,7 @@ import pytest
 import jaxgym
 from jaxgym import facts, levels, testing, text
 from jaxgym.envs.boss_fight.game import LEG_STEPS, STAY
+from jaxgym.errors import ContractError
 from jaxgym.wrappers import LastActionReward
 from tests.ids import families
 
@@ -294,3 +295,29 @@ def test_facts_as_text() -> None:
         "coin": facts.Fact(np.asarray(-1), 12),
     }
     assert facts.text(hidden) == "Hidden facts: coin: none; lit: yes; next turn: right left; path: 1 2."
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, r"expected a dict of jaxgym\.facts\.Fact, got None\."),
+        ({"goal": 3}, r"expected names and jaxgym\.facts\.Fact, got \{'goal': 3\}\."),
+        ({3: facts.Fact(np.zeros((), np.int32), 1)}, r"expected names and jaxgym\.facts\.Fact, got \{3: "),
+        ({"goal": facts.Fact(np.zeros(2), 2)}, r"goal: expected an array of integers, got .*use jaxgym\.facts\.flags"),
+        ({"goal": facts.Fact(np.zeros(2, bool), 2)}, r"goal: expected an array of integers, got "),
+        ({"goal": facts.Fact(np.zeros((), np.int32), 0)}, r"goal: expected a size of at least 1, got 0\."),
+        (
+            {"goal": facts.Fact(np.zeros((), np.int32), 3, ("a", "b"))},
+            r"goal: expected 3 names or none, got \('a', 'b'\)\.",
+        ),
+        ({"goal": facts.Fact(np.zeros(3, np.int32), 1, ("a",))}, r"goal: expected 3 names or none, got \('a',\)\."),
+    ],
+)
+def test_facts_of_another_form_are_an_error_of_the_contract(given: Any, message: str) -> None:
+    env, params = jaxgym.make("T-Maze-v0", observation="symbolic")
+    kind = type("Wrong", (type(env),), {"hidden": lambda *_: given})
+    wrong = kind(**{field.name: getattr(env, field.name) for field in dataclasses.fields(env)})
+    with pytest.raises(ContractError, match=rf"^T-Maze-v0: hidden: {message}"):
+        facts.hidden(wrong, env.reset(jax.random.key(0), params)[1], params)
+    with pytest.raises(ContractError, match=rf"^T-Maze-v0: hidden: {message}"):
+        testing.check_env(wrong, params)
