@@ -348,7 +348,7 @@ def from_name(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
     """
     if name in table:
         return table[name]
-    raise ConfigError(f"unknown {kind} {name!r}{nearest(name, table)}: expected one of {', '.join(sorted(table))}")
+    raise ConfigError(f"{kind}: expected one of {', '.join(sorted(table))}, got {name!r}{nearest(name, table)}")
 
 
 def check_lists(flags: Iterable[str], arguments: Sequence[str]) -> None:

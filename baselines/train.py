@@ -109,7 +109,7 @@ def defaults_of(arguments: list[str]) -> Config:
         scale = scale or ("cpu" if jax.default_backend() == "cpu" else "throughput")
         return from_name("scale", scale, SCALES)
     if preset not in PRESETS:
-        raise ConfigError(f"unknown preset {preset!r}{nearest(preset, PRESETS)}. --list shows all of them.")
+        raise ConfigError(f"preset: expected a name that --list shows, got {preset!r}{nearest(preset, PRESETS)}")
     if scale is not None:
         raise ConfigError(
             f"expected --preset or --scale, got both: --preset {preset} and --scale {scale}. Leave one of them out."

@@ -151,7 +151,9 @@ class Stateless(MemoryCell):
             ConfigError: if the settings give it layers.
         """
         if config.memory_layers:
-            raise ConfigError(f"memory {config.memory!r} has no layers. Leave out --memory-layers.")
+            raise ConfigError(
+                f"memory {config.memory!r}: expected no --memory-layers, got {config.memory_layers}. Leave it out."
+            )
         return cls()
 
     def __call__(self, state: State, inputs: jax.Array, starts: jax.Array) -> tuple[State, jax.Array]:

@@ -37,7 +37,9 @@ class FrameStack(Stateless):
             ConfigError: if the observation has no frame, or the settings give the stack layers.
         """
         if config.memory_layers:
-            raise ConfigError(f"memory {config.memory!r} has no layers. Leave out --memory-layers.")
+            raise ConfigError(
+                f"memory {config.memory!r}: expected no --memory-layers, got {config.memory_layers}. Leave it out."
+            )
         if frame is None:
             raise ConfigError(
                 f"memory {config.memory!r}: expected an observation with a frame, got none. Choose another --memory."

@@ -162,7 +162,7 @@ def test_a_game_without_ground_truth_is_rejected_by_name() -> None:
             {"memory_layers": 2, "residual": True},
             "got memory 'gru' with 2 layers",
         ),
-        ({"memory": "clock", "memory_layers": 2}, "memory 'clock' has no layers"),
+        ({"memory": "clock", "memory_layers": 2}, "memory 'clock': expected no --memory-layers, got 2"),
     ],
 )
 def test_flags_that_do_not_go_together_are_rejected_by_name(changes: dict[str, Any], message: str) -> None:

@@ -105,7 +105,7 @@ def test_a_network_calls_a_cell_for_all_that_it_needs(on_path: type[MemoryCell])
         (".cells:Cell", r"got '\.cells:Cell' \(TypeError: the 'package' argument is required"),
         ("cells_that_raise:Cell", r"got 'cells_that_raise:Cell' \(RuntimeError: no license\)"),
         ("cells_that_exit:Cell", r"got 'cells_that_exit:Cell' \(SystemExit: 3\)"),
-        ("averages", "unknown memory 'averages': expected one of clock, "),
+        ("averages", r"^memory: expected one of clock, .*, got 'averages'$"),
     ],
 )
 @pytest.mark.usefixtures("on_path")

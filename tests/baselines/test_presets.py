@@ -81,8 +81,8 @@ def test_mystery_path_on_a_grid_has_the_smaller_transformer_and_more_entropy() -
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--preset", "jmlr/mm-trxl-rek"], r"unknown preset 'jmlr/mm-trxl-rek' \(did you mean 'jmlr/mm-trxl-rec'\?\)"),
-        (["--preset", "xyz"], r"^unknown preset 'xyz'\. --list shows all of them\.$"),
+        (["--preset", "jmlr/mm-trxl-rek"], r"got 'jmlr/mm-trxl-rek' \(did you mean 'jmlr/mm-trxl-rec'\?\)$"),
+        (["--preset", "xyz"], r"^preset: expected a name that --list shows, got 'xyz'$"),
         (["--preset=fast/mm-gru", "--scale", "cpu"], "got both: --preset fast/mm-gru and --scale cpu"),
     ],
 )
