@@ -30,9 +30,9 @@ _DIGITS = 5
 class ArchiveFlags:
     """Copy config, evaluations and a short metrics log of a run."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run folder."""
-    out: Annotated[Path, tyro.conf.Positional]
+    out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
     """New folder of the copy."""
 
 

@@ -297,7 +297,7 @@ def no_video(env_id: str) -> str:
 class EvaluateFlags:
     """Evaluate the agent of a run on held-out levels."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run folder, or zoo:ID for a trained agent of the checkout."""
     checkpoint: int | None = None
     """Checkpoint to evaluate, by its number of updates; the newest by default."""

@@ -41,7 +41,7 @@ _MOST_PROBES = 20  # lines of a figure
 class InspectFlags:
     """Inspect the memory of an agent: gradient saliency, recall density, and probes for hidden facts."""
 
-    run: Annotated[str, tyro.conf.Positional]
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run folder, or zoo:ID for a trained agent of the checkout."""
     out: Path | None = None
     """Output folder; RUN/inspect by default, inspect-ID for an agent of the zoo."""

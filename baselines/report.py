@@ -139,7 +139,7 @@ class Group:
 class ReportFlags:
     """Write a Markdown table and learning curves of finished or stopped runs."""
 
-    folders: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
     """Run folders. Folders without config.json and folders of baselines.grpo are skipped."""
     out: Path = Path("runs/report")
     """Output folder of report.md and the curves."""

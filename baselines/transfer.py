@@ -31,7 +31,7 @@ _MAX_STEPS = 2048
 class TransferFlags:
     """Play an agent in memory-gym and in jaxgym, and compare the episodes."""
 
-    what: Annotated[str, tyro.conf.Positional]
+    what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run folder, or zoo:ID for a trained agent of the checkout."""
     episodes: int = len(PAPER_SEEDS)
     """Number of the papers' seeds to play, from the first one."""

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-_Positional = tyro.conf.Positional
+_Id = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ID")]
+_Options = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME=VALUE ...]")]
 
 
 class FailureError(RuntimeError):
@@ -17,7 +18,7 @@ class FailureError(RuntimeError):
 class List:
     """List the ids with their presets, or the options of one id."""
 
-    env_id: Annotated[str | None, _Positional] = None
+    env_id: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[ID]")] = None
     """Id or short name of an environment, to list its options and presets.
     Or a pattern such as 'BabyAI-*', to list the ids that match it."""
 
@@ -26,9 +27,9 @@ class List:
 class LevelFlags:
     """Environment and level of a command that plays one level."""
 
-    env_id: _Positional[str]
+    env_id: _Id
     """Id or short name of an environment, such as mystery_path_grid."""
-    options: _Positional[tuple[str, ...]] = ()
+    options: _Options = ()
     """Options of the environment, NAME=VALUE, with VALUE in JSON or a plain string; preset=NAME selects a preset."""
     seed: int = 0
     """Seed of the level: training levels below 2^31, held-out levels from 2^31."""
@@ -73,9 +74,9 @@ class Play(LevelFlags):
 class Demos:
     """Write episodes of the scripted expert, as chats for fine-tuning or as a Minari dataset for offline RL."""
 
-    env_id: _Positional[str]
+    env_id: _Id
     """Id or short name of an environment with an expert, such as frozen_lake."""
-    options: _Positional[tuple[str, ...]] = ()
+    options: _Options = ()
     """Options of the environment, NAME=VALUE, with VALUE in JSON or a plain string; preset=NAME selects a preset.
     For chats, also options of the text interface and of sessions."""
     format: Literal["chat", "minari"]
@@ -166,7 +167,7 @@ class Dataset:
 class Eval:
     """Evaluate an agent on fixed held-out levels of rising difficulty, and measure its memory span."""
 
-    tasks: _Positional[tuple[str, ...]] = ("mortar_mayhem",)
+    tasks: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[TASK ...]")] = ("mortar_mayhem",)
     """Tasks: mortar_mayhem, mystery_path, searing_spotlights, babyai, frozen_lake, sudoku, textcraft."""
     model: str = ""
     """Agent: the URL of an OpenAI-compatible endpoint, expert or random."""
@@ -221,5 +222,5 @@ class Eval:
 class Serve:
     """Serve text episodes over OpenEnv or AgentGym; see `jaxgym serve --help`."""
 
-    argv: _Positional[tuple[str, ...]] = ()
+    argv: tyro.conf.Positional[tuple[str, ...]] = ()
     """The protocol and its flags, such as `openenv --env sudoku`."""

@@ -17,7 +17,7 @@ from baselines.zoo import agents, keep, read, results
 class ZooFlags:
     """Add the agent of a finished run to the zoo."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run folder."""
     replace: bool = False
     """Replace the existing agent of the environment."""

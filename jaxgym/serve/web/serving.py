@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -45,13 +45,16 @@ def _allowed_hosts() -> tuple[str, ...]:
     return tuple(name.strip() for name in os.environ.get("ALLOWED_HOSTS", "").split(",") if name.strip())
 
 
+_Options = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME=VALUE ...]")]
+
+
 @dataclasses.dataclass(frozen=True)
 class Serving:
     """Settings of every protocol."""
 
     env: str
     """Id or short name of an environment with a text interface, such as mystery_path_grid."""
-    options: tyro.conf.Positional[tuple[str, ...]] = ()
+    options: _Options = ()
     """Options of the environment, its text interface and its sessions, NAME=VALUE, with VALUE in JSON or a plain
     string."""
     host: str = dataclasses.field(default_factory=lambda: os.environ.get("HOST") or "127.0.0.1")
@@ -101,7 +104,7 @@ class OpenEnv(Serving):
 class AgentGym(Serving):
     """Serve text episodes over AgentGym (HTTP)."""
 
-    options: tyro.conf.Positional[tuple[str, ...]] = ()
+    options: _Options = ()
     """Options of the environment, its text interface and its sessions, NAME=VALUE; then further environments, each
     followed by its options. Each of several environments is served under its short name, such as /textcraft."""
 
