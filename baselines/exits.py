@@ -12,7 +12,7 @@ from jaxgym import extras, interrupts
 from jaxgym.errors import ContractError, LevelError, OptionError, UnknownIdError
 
 _FULL = "RESOURCE_EXHAUSTED"  # in XLA's message when a device is out of memory
-_SMALLER = "reduce --num-envs, --memory-window, --levels or --repeats"
+_SMALLER = "reduce the number of environments, levels, episodes or steps, or --memory-window"
 RESUME = "add --resume to continue from the newest checkpoint"
 
 

@@ -5,8 +5,10 @@ Linear probes show which hidden facts of the environment its recurrent state hol
 figures in RUN/inspect.
 """
 
+import contextlib
 import dataclasses
 import json
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -19,7 +21,7 @@ from jax import lax
 from tqdm import tqdm
 
 from baselines import exits, plots
-from baselines.config import check_seed
+from baselines.config import INT32_END, check_seed
 from baselines.errors import ConfigError, RunError
 from baselines.game import with_frames
 from baselines.losses import sample_action
@@ -170,6 +172,8 @@ def inspect(agent: TrainedAgent, flags: InspectFlags, out: Path) -> dict[str, An
             "memory 'helm': expected a memory with a recurrent state, got a language model, whose state is part of the "
             "observation. Inspect an agent with another memory."
         )
+    with _writing(out):
+        out.mkdir(parents=True, exist_ok=True)
     played, frames = play(agent, flags.episodes, flags.max_steps, flags.seed)
     places, saliency = trace_back(agent, played, flags.queries)
     probed = probe_facts(played, flags.spans)
@@ -185,16 +189,21 @@ def inspect(agent: TrainedAgent, flags: InspectFlags, out: Path) -> dict[str, An
         "saliency_of_last_step": {name: values[:, :steps].tolist() for name, values in last.items()},
         "probes": {name: dataclasses.asdict(own) for name, own in probed.items()},
     }
-    try:
-        out.mkdir(parents=True, exist_ok=True)
+    with _writing(out):
         (out / "inspect.json").write_text(json.dumps(result, indent=1).replace("NaN", "null") + "\n")
         _draw_recall(out / "recall", places, saliency, density)
         _draw_strip(out / "strip", places[0], jax.tree.map(lambda salient: salient[0, -1], saliency), frames)
         if probed:
             _draw_probes(out / "probes", steps, probed)
+    return result
+
+
+@contextlib.contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise RunError(f"cannot write to {out} ({error.strerror or error}). Choose another --out.") from error
-    return result
 
 
 def _draw_recall(path: Path, places: np.ndarray, saliency: Saliency, density: dict[str, np.ndarray]) -> None:
@@ -255,8 +264,10 @@ def _check(flags: InspectFlags) -> None:
     check_seed(flags.seed)
     for name, least in (("episodes", 2), ("max_steps", 1), ("queries", 1), ("spans", 1)):
         number = getattr(flags, name)
-        if number < least:
-            raise ConfigError(f"--{name.replace('_', '-')}: expected at least {least}, got {number}")
+        if not least <= number < INT32_END:
+            raise ConfigError(
+                f"--{name.replace('_', '-')}: expected a number from {least} to {INT32_END - 1}, got {number}"
+            )
 
 
 def inspect_run(flags: InspectFlags) -> dict[str, Any]:

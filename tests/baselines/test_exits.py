@@ -70,11 +70,11 @@ def test_an_error_of_the_program_keeps_its_traceback(error: Exception) -> None:
         (OSError(errno.ENOSPC, "No space left on device"), r"^error: No space left on device$"),
         (
             JaxRuntimeError("RESOURCE_EXHAUSTED: of 9 bytes\nat"),
-            r"^error: out of memory \(.*9 bytes\)\. To use less memory, reduce --num-envs",
+            r"^error: out of memory \(.*9 bytes\)\. To use less memory, reduce the number of environments",
         ),
         (
             MemoryError("Unable to allocate 9 bytes"),
-            r"^error: out of memory \(.*9 bytes\)\. To use less memory, reduce --num-envs",
+            r"^error: out of memory \(.*9 bytes\)\. To use less memory, reduce the number of environments",
         ),
         (
             ModuleNotFoundError("no", name="imageio"),

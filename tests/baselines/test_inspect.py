@@ -14,7 +14,7 @@ import pytest
 
 from baselines import inspect, ppo
 from baselines.config import SCALES, Config
-from baselines.errors import ConfigError
+from baselines.errors import ConfigError, RunError
 from baselines.game import TrainingGame, make_game
 from baselines.inspect import InspectFlags, described, recall_density
 from baselines.probes import probe
@@ -93,9 +93,17 @@ def test_a_probe_finds_a_linear_fact_where_it_is_held() -> None:
     assert np.isnan(probe(states, values, np.zeros_like(used), np.asarray([0, 8])).accuracy).all()
 
 
-def test_numbers_out_of_range_are_errors() -> None:
-    with pytest.raises(ConfigError, match=r"^--max-steps: expected at least 1, got 0"):
-        inspect.inspect(None, InspectFlags("run", max_steps=0), Path())  # pyright: ignore[reportArgumentType]
+@pytest.mark.parametrize("number", [0, 10**11])
+def test_numbers_out_of_range_are_errors(number: int) -> None:
+    with pytest.raises(ConfigError, match=rf"^--max-steps: expected a number from 1 to 2147483647, got {number}$"):
+        inspect.inspect(None, InspectFlags("run", max_steps=number), Path())  # pyright: ignore[reportArgumentType]
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_before_an_episode(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    agent: Any = SimpleNamespace(config=Config())
+    with pytest.raises(RunError, match=r"^cannot write to .*file \(File exists\)\. Choose another --out\.$"):
+        inspect.inspect(agent, InspectFlags("run"), tmp_path / "file")
 
 
 def test_an_agent_with_a_language_model_as_memory_is_an_error(tmp_path: Path) -> None:
