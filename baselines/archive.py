@@ -17,6 +17,7 @@ from tqdm import tqdm
 from baselines import exits
 from baselines.errors import RunError
 from baselines.runs import Row, read_rows
+from jaxgym.errors import shown
 
 MAX_ROWS = 60
 MAX_BYTES = 30_000
@@ -49,7 +50,7 @@ def archive(arguments: ArchiveFlags) -> Path:
     log = "".join(json.dumps(row) + "\n" for row in rows).encode()
     try:
         contents = {name: (run / name).read_bytes() for name in (*_NAMES, *_TEXTS) if (run / name).exists()}
-        contents["config.json"] = _without_folder(contents["config.json"])
+        contents["config.json"] = _without_folder(run / "config.json", contents["config.json"])
         contents |= {"metrics.jsonl": log} if rows else {}
         size = sum(map(len, contents.values()))
         if size > MAX_BYTES:
@@ -62,14 +63,19 @@ def archive(arguments: ArchiveFlags) -> Path:
     return out
 
 
-def _without_folder(config: bytes) -> bytes:
+def _without_folder(file: Path, config: bytes) -> bytes:
     """Return the content of config.json with names in place of the paths of other files."""
-    settings = json.loads(config)
     names = {}
-    for setting in ("memory_model", "start_from"):
-        prefix, is_prefixed, path = settings.get(setting, "").rpartition(":")
-        if path:
-            names[setting] = prefix + is_prefixed + Path(path).name
+    try:
+        settings = json.loads(config)
+        for setting in ("memory_model", "start_from"):
+            prefix, is_prefixed, path = str(settings.get(setting, "")).rpartition(":")
+            if path:
+                names[setting] = prefix + is_prefixed + Path(path).name
+    except (ValueError, AttributeError) as error:
+        raise RunError(
+            f"{file}: expected a JSON object of settings, got {shown(config.decode(errors='replace'))}."
+        ) from error
     return (json.dumps({**settings, **names}, indent=2) + "\n").encode() if names else config
 
 

@@ -394,7 +394,7 @@ def read_config(path: Path) -> Config:
     try:
         return from_json(json.loads((path / "config.json").read_text()))
     except OSError as error:
-        raise RunError(f"expected the folder of a run, got {path}: config.json is unreadable. Name another.") from error
+        raise RunError(f"{path}: expected a run with config.json, got {error.strerror}. Name another.") from error
     except (ValueError, TypeError, ConfigError) as error:
         raise RunError(f"cannot use {path / 'config.json'}: {error}") from error
 

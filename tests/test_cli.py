@@ -142,8 +142,8 @@ def test_record_writes_an_episode_of_the_agent_that_comes_with_the_package(tmp_p
         (["show", ENV, "observation=symbolic", "--out", "a.png"], "Leave out observation"),
         (["show", ENV, "--out", "a.jpg"], ".png"),
         (["show", ENV, "--out", "a.png", "--seed", "-1"], "--seed: expected an integer from 0"),
-        (["record", ENV, "--policy", "exprt", "--out", "a.gif"], "did you mean 'expert'"),
-        (["record", ENV, "--policy", "{folder}", "--out", "a.gif"], "expected the folder of a run"),
+        (["record", ENV, "--policy", "exprt", "--out", "a.gif"], "got 'exprt' (did you mean 'expert'?)."),
+        (["record", ENV, "--policy", "{folder}", "--out", "a.gif"], "expected a run with config.json"),
         (
             ["record", ENV, "--policy", "zoo:Nothing-v0", "--out", "a.gif"],
             "unknown agent 'Nothing-v0': expected one of",

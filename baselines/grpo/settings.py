@@ -185,7 +185,7 @@ def read_settings(path: Path) -> Settings:
         lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
         return Settings(**{**found, **lists})
     except OSError as error:
-        raise RunError(f"expected the folder of a run, got {path}: config.json is unreadable. Name another.") from error
+        raise RunError(f"{path}: expected a run with config.json, got {error.strerror}. Name another.") from error
     except (ValueError, TypeError, AttributeError) as error:
         raise RunError(f"{path / 'config.json'}: expected a GRPO run of this version ({error})") from error
 

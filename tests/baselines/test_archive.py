@@ -88,6 +88,10 @@ def test_a_copy_replaces_nothing_and_needs_a_run(tmp_path: Path) -> None:
     run.mkdir()
     with pytest.raises(RunError, match=r"^expected the folder of a run, got .*run without config\.json"):
         archive(ArchiveFlags(run, tmp_path / "out"))
+    for wrong in (b"[1]", b"{", b"\xff"):
+        (run / "config.json").write_bytes(wrong)
+        with pytest.raises(RunError, match=r"config\.json: expected a JSON object of settings, got '"):
+            archive(ArchiveFlags(run, tmp_path / "out"))
     (run / "config.json").write_text("{}")
     archive(ArchiveFlags(run, tmp_path / "out"))
     with pytest.raises(RunError, match=r"^cannot copy .* \(File exists\)\. Name a new folder\."):
