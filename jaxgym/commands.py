@@ -200,6 +200,8 @@ def demos(arguments: Demos) -> str:
     from jaxgym import demos as demonstrations
 
     env_id, out, count = arguments.env_id, arguments.out, arguments.episodes
+    if count < 1:
+        raise OptionError(f"--episodes: expected at least 1, got {count}.")
     seeds = (levels.train_seeds if arguments.split == "train" else levels.held_out_seeds)(count, arguments.start)
     options = _options_of_level(arguments.options, "--start")
     if not out.absolute().parent.is_dir():

@@ -146,7 +146,7 @@ def test_record_writes_an_episode_of_the_agent_that_comes_with_the_package(tmp_p
         (["record", ENV, "--policy", "{folder}", "--out", "a.gif"], "expected a run with config.json"),
         (
             ["record", ENV, "--policy", "zoo:Nothing-v0", "--out", "a.gif"],
-            "unknown agent 'Nothing-v0': expected one of",
+            "agent: expected one of",
         ),
         (["play", "nothing"], "Unknown environment id 'nothing'"),
     ],

@@ -104,8 +104,8 @@ class Stage:
             policies["expert"] = lambda _, state, params: expert(env, state, params)
         if name not in policies:
             raise OptionError(
-                f"{env.env_id} has no policy {name!r}{nearest(name, policies)}. "
-                f"Use {', '.join(policies)}, or the folder of a run."
+                f"{env.env_id}: policy: expected {', '.join(policies)}, zoo or the folder of a run, got "
+                f"{name!r}{nearest(name, policies)}."
             )
         return policies[name]
 
