@@ -18,8 +18,14 @@ import pytest
 from tests.serve import chromium
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("index", "quickstart", "environments/mortar_mayhem", "reference/api/environments", "benchmarks")
 WIDE, PHONE = 1280, 360
+THEME = "document.documentElement.dataset.theme"
+WHOLE = (
+    "document.documentElement.scrollWidth <= document.documentElement.clientWidth",
+    "[...document.images].every(image => image.complete && image.naturalWidth > 0)",
+    "performance.getEntriesByType('resource').every(entry => entry.name.startsWith(location.origin))",
+)
+"""Conditions that every page meets: it fits the width, shows its images, and loads nothing from another server."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -73,13 +79,28 @@ def tab(browser: chromium.Tab) -> chromium.Tab:
     return browser
 
 
-def test_search_finds_a_page(tab: chromium.Tab, address: str) -> None:
-    tab.open(f"{address}index.html", WIDE)
-    tab.click(".search-button-field")
+@pytest.mark.parametrize(("width", "place"), [(WIDE, "container"), (PHONE, "mobile")])
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("level buffer", "concepts/levels.html"),
+        ("SessionPool", "reference/api/serve.html#jaxgym.serve.pool.SessionPool"),
+        ("searing spotlights", "environments/searing_spotlights.html"),
+    ],
+)
+def test_search_finds_and_opens_a_page(
+    tab: chromium.Tab, address: str, width: int, place: str, words: str, page: str
+) -> None:
+    tab.open(f"{address}index.html", width)
+    tab.click(f".navbar-persistent--{place} .search-button-field")
     tab.until("document.activeElement.name === 'q'")
-    tab.type("level buffer")
+    tab.type(words)
     tab.press("Enter")
-    tab.until("document.querySelector('#search-results li a[href*=\"concepts/levels.html\"]')")
+    link = f"document.querySelector('#search-results li a[href=\"{page}\"]')"
+    tab.until(link)
+    tab.get(f"{link}.click()")  # it moves while the texts of the results appear
+    tab.until(f"location.href === '{address}{page}'")
+    assert not tab.complaints
 
 
 def test_the_switch_changes_the_color_theme(tab: chromium.Tab, address: str) -> None:
@@ -89,14 +110,25 @@ def test_the_switch_changes_the_color_theme(tab: chromium.Tab, address: str) -> 
         tab.click(".theme-switch-button")
         tab.until("document.querySelector('.theme-change-button').checkVisibility()")
         tab.click(f".theme-change-button[data-mode={theme}]")
-        tab.until(f"document.documentElement.dataset.theme === '{theme}'")
+        tab.until(f"{THEME} === '{theme}'")
         colors.append(tab.get("getComputedStyle(document.body).backgroundColor"))
     assert colors[0] != colors[1]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_fits_the_width_of_a_phone(tab: chromium.Tab, address: str, page: str) -> None:
-    tab.open(f"{address}{page}.html", PHONE)
-    assert tab.get("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-    assert tab.get("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
-    assert not tab.complaints
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [WIDE, PHONE])
+def test_every_page_is_complete_and_fits(tab: chromium.Tab, site: Path, address: str, width: int, theme: str) -> None:
+    tab.open(f"{address}index.html", width)
+    tab.get("localStorage.clear()")  # the theme that a reader has chosen
+    tab.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+    paths = [path.relative_to(site) for path in site.rglob("*.html")]
+    pages = [path.as_posix() for path in paths if path.parts[0] not in {"_modules", "_static"}]
+    wrong = {page: failed for page in pages if (failed := failures(tab, f"{address}{page}", width, theme))}
+    assert not wrong
+
+
+def failures(tab: chromium.Tab, page: str, width: int, theme: str) -> list[str]:
+    """Return the conditions that a page does not meet, and the messages in its console."""
+    tab.complaints.clear()
+    tab.open(page, width)
+    return [condition for condition in (*WHOLE, f"{THEME} === '{theme}'") if not tab.get(condition)] + tab.complaints
