@@ -98,9 +98,9 @@ def test_search_finds_and_opens_a_page(
     tab.press("Enter")
     link = f"document.querySelector('#search-results li a[href=\"{page}\"]')"
     tab.until(link)
+    assert not tab.complaints
     tab.get(f"{link}.click()")  # it moves while the texts of the results appear
     tab.until(f"location.href === '{address}{page}'")
-    assert not tab.complaints
 
 
 def test_the_switch_changes_the_color_theme(tab: chromium.Tab, address: str) -> None:
