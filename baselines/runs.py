@@ -408,7 +408,7 @@ class RunFlags:
     """
 
     name: str = ""
-    """Name of the run folder. The default is PRESET or ENV_MEMORY_SCALE, followed by seed, date and time."""
+    """Name of the run folder. By default: the preset, or the environment and the method; then seed, date and time."""
     runs_dir: Path = Path("runs")
     """Folder of all runs."""
     resume: bool = False

@@ -1,4 +1,4 @@
-"""The command `jaxgym`: list, show, record and play environments, with keys or as text."""
+"""The command `jaxgym`: list, show, record and play environments; play, evaluate and serve them as text."""
 
 import io
 import re

@@ -47,9 +47,9 @@ class Settings:
     context: Context = "turn"
     """Context of a reply: the newest text only, or the system prompt and all texts and replies so far."""
     prompt_tokens: int = 512
-    """Most tokens of a context, counted from its end; fewer if all contexts of the warm start are shorter."""
+    """Maximum number of tokens of a context, from its end; lower if the contexts of the warm start are shorter."""
     reply_tokens: int = 8
-    """Most tokens of a reply, including its end."""
+    """Maximum number of tokens of a reply, including its end."""
     model: str = ""
     """Folder or GGUF file of a pretrained model of the Llama architecture, whose chats are trained in Frozen Lake with
     --options dialect=ragen; empty for a new model.
