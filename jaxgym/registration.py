@@ -76,7 +76,7 @@ def presets(env_id: str) -> dict[str, Preset]:
 
 
 def make(
-    env_id: str, *, preset: str | None = None, levels: Any = None, max_steps: int | None = None, **options: Any
+    env_id: str, /, *, preset: str | None = None, levels: Any = None, max_steps: int | None = None, **options: Any
 ) -> tuple[AnyEnvironment, EnvParams]:
     """Make an environment and its parameters.
 
@@ -108,7 +108,7 @@ def make(
 
 
 def make_registered(
-    env_id: str, *, preset: str | None = None, levels: Any = None, max_steps: int | None = None, **options: Any
+    env_id: str, /, *, preset: str | None = None, levels: Any = None, max_steps: int | None = None, **options: Any
 ) -> tuple[AnyEnvironment, EnvParams]:
     """Make an environment as `make` does, but import no module that the id names: for ids from requests."""
     forks.check()

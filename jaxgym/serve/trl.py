@@ -263,7 +263,7 @@ def env_class(name: str) -> type[_TextEnv]:
     return _env_class(text.text_spec_of(name)[0])
 
 
-def make(name: str, **options: Any) -> _TextEnv:
+def make(name: str, /, **options: Any) -> _TextEnv:
     """Return an instance of the class of a game: `functools.partial(make, name)` is a factory that can be pickled.
 
     Raises:

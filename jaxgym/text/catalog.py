@@ -45,7 +45,7 @@ def text_spec_of(name: str) -> tuple[str, TextSpec]:
     return env_id, spec
 
 
-def make(name: str, **options: Any) -> tuple[Any, Any, TextInterface[Any]]:
+def make(name: str, /, **options: Any) -> tuple[Any, Any, TextInterface[Any]]:
     """Make an environment and its text interface.
 
     Args:
@@ -66,7 +66,7 @@ def make(name: str, **options: Any) -> tuple[Any, Any, TextInterface[Any]]:
     return make_registered(registry.import_module_of(name), **options)
 
 
-def make_registered(name: str, **options: Any) -> tuple[Any, Any, TextInterface[Any]]:
+def make_registered(name: str, /, **options: Any) -> tuple[Any, Any, TextInterface[Any]]:
     """Make an environment as `make` does, but never import the module of a name; for names from requests."""
     env_id, spec = text_spec_of(name)
     declared = {**spec.options, **PARSING}
