@@ -66,6 +66,15 @@ def test_a_chat_is_an_episode_of_the_game(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [out]
 
 
+def test_a_chat_with_images_has_an_image_in_each_observation(tmp_path: Path) -> None:
+    out = tmp_path / "lake.jsonl"
+    demos_of("frozen_lake", "observation_mode=image", "--format", "chat", "--out", out, "--episodes", 2)
+    for row in map(json.loads, out.read_text().splitlines()):
+        observations = [message["content"] for message in row["messages"] if message["role"] == "user"]
+        kinds = [[part["type"] for part in content] for content in observations]
+        assert kinds == [["image_url"], *[["image_url", "text"]] * (len(kinds) - 1)]
+
+
 @pytest.mark.usefixtures("small_batches")
 def test_demonstrations_are_the_experts_episodes() -> None:
     env, params = jaxgym.make(MEMORY, levels="fresh", observation="symbolic")
@@ -140,6 +149,12 @@ def test_a_minari_dataset_has_the_episodes_of_its_environment(tmp_path: Path, mo
         (["frozen_lake", "--format", "chat", "--out", "no/a.jsonl"], OptionError, "directory no does not exist"),
         (["frozen_lake", "--format", "minari", "--out", "lake"], OptionError, "a name like lake-expert-v0, got 'lake'"),
         (["frozen_lake", "--format", "minari", "--out", "old-v0"], OptionError, "expected a new folder"),
+        (["frozen_lake", "name=3", "--format", "chat", "--out", "a.jsonl"], OptionError, "an option, got 'name'"),
+        (
+            ["frozen_lake", "adapt=size=4:8", "--format", "chat", "--out", "a.jsonl"],
+            OptionError,
+            "adapt: expected None",
+        ),
         (["frozen_lake", "levels=3", "--format", "chat", "--out", "a.jsonl"], OptionError, "--start selects the level"),
         (
             ["frozen_lake", "--format", "chat", "--out", "a.jsonl", "--episodes", "0"],

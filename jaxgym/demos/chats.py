@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from jaxgym.demos.episodes import BATCH, Demonstration, play
+from jaxgym.errors import OptionError
+from jaxgym.serve.messages import user_message
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout import ScriptedPolicy
 from jaxgym.serve.rollout.scripted import game_of
@@ -33,6 +35,8 @@ def write_chats(
     Raises:
         UnknownIdError, OptionError, LevelError: If the environment, an option or a seed is invalid.
     """
+    if options.get("adapt") is not None:
+        raise OptionError(f"adapt: expected None, got {options['adapt']!r}. Write demonstrations with a fixed option.")
     ScriptedPolicy("expert").check(name, options)
     env, params, interface = game_of(name, options)
     played, pool, results = play(env, params, seeds, max_steps), SessionPool(BATCH), list[tuple[float, bool]]()
@@ -58,7 +62,7 @@ def _chats(
     openings = pool.open_many(interface.env_id, [one.seed for one in demonstrations], options)
     ids, rows = [opening.id for opening in openings], list[Row]()
     for opening in openings:
-        messages = [{"role": "system", "content": opening.system_prompt}, {"role": "user", "content": opening.text}]
+        messages = [{"role": "system", "content": opening.system_prompt}, user_message(opening.text, opening.image)]
         config_of_row = {"name": opening.env_id, "seed": opening.seed, **options}
         rows.append({"messages": messages, "env_config": config_of_row, "text_version": opening.text_version})
     actions = [one.actions.tolist() for one in demonstrations]
@@ -74,7 +78,7 @@ def _chats(
             rows[row]["messages"].append({"role": "assistant", "content": reply})
             rows[row] |= {"return": result.total_reward, "success": result.is_solved}
             if not (result.terminated or result.truncated) and turn + 1 < len(actions[row]):
-                rows[row]["messages"].append({"role": "user", "content": result.text})
+                rows[row]["messages"].append(user_message(result.text, result.image))
                 still.append(row)
         playing, turn = still, turn + 1
     pool.close(ids)
