@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import jax
 
+from jaxgym.errors import OptionError
 from jaxgym.serve.errors import UnknownSessionError
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.pool.difficulty import without
@@ -82,6 +83,16 @@ def options_of(env_config: Mapping[str, Any] | None, apart: tuple[str, ...] = ("
         apart: Names of entries that are not options.
     """
     return {name: value for name, value in (env_config or {}).items() if name not in apart and value is not None}
+
+
+def check_row_options(options: Mapping[str, Any]) -> None:
+    """Raise `OptionError` if the options of rows contain the name or the seed, which each row has already."""
+    for entry in ("name", "seed"):
+        if entry in options:
+            raise OptionError(
+                f"expected an option, got {entry!r}. Each row has its own {entry}; choose the levels by their first "
+                "number or split."
+            )
 
 
 class Episode:

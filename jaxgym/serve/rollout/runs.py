@@ -10,7 +10,7 @@ from typing import Any
 
 from jaxgym import text
 from jaxgym.errors import OptionError
-from jaxgym.serve.episodes import options_of
+from jaxgym.serve.episodes import check_row_options, options_of
 from jaxgym.serve.rollout.policies import Request
 from jaxgym.serve.rollout.records import Folder, Record
 from jaxgym.serve.rollout.rewards import Blend
@@ -24,10 +24,12 @@ def rows_of(names: Sequence[str], episodes: int, seed: int = 0, options: Mapping
     """Return rows that alternate between environments; the k-th row of each has the level seed `seed` + k.
 
     Raises:
-        UnknownIdError, OptionError: If an environment has no text interface; if there is no environment.
+        UnknownIdError: If an environment does not exist or has no text interface.
+        OptionError: If there is no environment, or an option is `name` or `seed`.
     """
     if not names:
         raise OptionError("expected at least one environment, got none.")
+    check_row_options(options or {})
     env_ids = [text.text_spec_of(name)[0] for name in names]
     pairs = ((seed + number // len(env_ids), env_ids[number % len(env_ids)]) for number in range(episodes))
     return [{"env_config": {"name": env_id, "seed": level, **(options or {})}} for level, env_id in pairs]

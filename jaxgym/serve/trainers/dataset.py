@@ -13,7 +13,7 @@ from typing import Any, Literal
 from jaxgym import levels, text
 from jaxgym.errors import OptionError
 from jaxgym.options import resolve
-from jaxgym.serve.episodes import options_of
+from jaxgym.serve.episodes import check_row_options, options_of
 from jaxgym.serve.pool import difficulty
 from jaxgym.serve.rollout.scheduler import MOST_TURNS
 from jaxgym.serve.sessions import SESSION_OPTIONS
@@ -44,8 +44,11 @@ def env_configs(
         OptionError: If there is no environment, an option is unknown, or a value is invalid.
         LevelError: If there are not enough levels.
     """
-    if not games or count < len(games):
-        raise OptionError(f"expected a game, and at least one row for each, got {len(games)} games and {count} rows.")
+    if not games:
+        raise OptionError("expected at least one game, got none. Name a game, such as frozen_lake.")
+    if count < len(games):
+        raise OptionError(f"expected at least one row for each game, got {count} for {', '.join(games)}. Add rows.")
+    check_row_options(options or {})
     options = options_of(options)
     for game in games:
         _check(game, options)
@@ -56,7 +59,9 @@ def env_configs(
 def _check(game: str, options: Mapping[str, Any]) -> None:
     of_sessions = {name: value for name, value in options.items() if name in SESSION_OPTIONS}
     others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
-    env, _, _ = text.make_registered(game, **{"levels": "fresh", **others})
+    env, _, interface = text.make_registered(game, **{"levels": "fresh", **others})
+    if interface.parsing != "strict":
+        raise OptionError(f"{env.env_id}: parsing: expected 'strict', got {interface.parsing!r}. Leave it out.")
     resolve(env.env_id, SESSION_OPTIONS, of_sessions)
     if options.get("adapt") is not None:
         difficulty.controller_of(env.env_id, options)
