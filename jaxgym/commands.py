@@ -2,6 +2,7 @@
 
 import dataclasses
 import fnmatch
+import inspect
 import io
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -337,7 +338,9 @@ def evaluate(arguments: Eval) -> str:
     if card["errors"]:
         sys.stdout.write(output)
         count, first = sum(card["errors"].values()), next(iter(card["errors"]))
-        raise FailureError(f"{count} episodes have an error. Run the command again to play them. The first: {first}")
+        raise FailureError(
+            f"episodes with an error: {count}. Run the command again to play them. The first error: {first}"
+        )
     return output
 
 
@@ -349,6 +352,10 @@ def _maker(words: Sequence[str]) -> Callable[[], Any]:
     found = getattr(sys.modules[module], name, None) if colon else None
     if not callable(found):
         raise OptionError(f"--agent: expected a class module:Class, got {named!r}.")
+    try:
+        inspect.signature(found).bind(**arguments)
+    except TypeError as error:
+        raise OptionError(f"--agent: expected arguments of {named}{inspect.signature(found)}; {error}.") from error
     return lambda: found(**arguments)
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -191,9 +191,9 @@ def test_an_agent_that_forgets_has_the_curve_of_the_theory(forget: float, tmp_pa
 
 
 def test_a_scripted_agent_rejects_a_memory_that_does_not_exist() -> None:
-    for items, forget in ((-1, 0.0), (1, 1.5)):
-        with pytest.raises(OptionError, match="expected items >= 0 and forget from 0 to 1"):
-            evaluation.Recall(items, forget)
+    for items, forget in ((-1, 0.0), (1, 1.5), ("five", 0.0), (1, "half")):
+        with pytest.raises(OptionError, match="expected an integer items >= 0 and forget from 0 to 1"):
+            evaluation.Recall(cast("Any", items), cast("Any", forget))
     with pytest.raises(ValueError, match="expected the prompt of Mortar Mayhem"):
         evaluation.Recall(1).reply([{"role": "system", "content": "Go!"}])
 
@@ -208,6 +208,13 @@ def test_every_episode_has_an_agent_of_its_own(tmp_path: Path, pool: SessionPool
     assert card["agent"]["python"] == "tests:Down"
     assert card["text_versions"] == {"FrozenLake-v0": jaxgym.text.make("frozen_lake")[2].text_version}
     assert (card["suite_version"], card["package_version"]) == (evaluation.SUITE_VERSION, jaxgym.__version__)
+
+
+def test_an_agent_that_returns_no_text_is_told(tmp_path: Path, pool: SessionPool) -> None:
+    agent = python(lambda: SimpleNamespace(reply=lambda messages: {"action": len(messages)}))
+    settings = evaluation.EvaluationSettings(**LAKE, rollout=rollouts.RolloutSettings(retries=0))
+    card = evaluation.evaluate(agent, settings, tmp_path, pool)
+    assert list(card["errors"]) == ["expected a string or a Choice from the function, got {'action': 2}."]
 
 
 def test_a_policy_plays_all_episodes(tmp_path: Path, pool: SessionPool) -> None:
@@ -476,6 +483,22 @@ def test_a_tokenizer_counts_the_words_of_its_template_and_the_images(tmp_path: P
     assert count(chat_of(1)) == 2
 
 
+@pytest.mark.usefixtures("model")
+def test_a_folder_that_is_no_model_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise KeyError("weights")
+
+    (tmp_path / "config.json").write_text("{}")
+    for name in ("AutoModelForCausalLM", "AutoTokenizer"):
+        monkeypatch.setattr(sys.modules["transformers"], name, SimpleNamespace(from_pretrained=fail))
+        with pytest.raises(
+            OptionError, match=r"expected a folder written by save_pretrained .*, got KeyError: 'weights'"
+        ):
+            evaluation.Agent(folder=tmp_path).policy(rollouts.RolloutSettings(), 0)
+    with pytest.raises(OptionError, match="got KeyError: 'weights'"):
+        evaluation.tokenizer_tokens(tmp_path, 256)
+
+
 # The command.
 
 
@@ -505,6 +528,16 @@ def test_the_command_writes_card_report_and_plot(tmp_path: Path) -> None:
         (["--agent", "no_such_module:Agent"], "expected a module that can be imported"),
         (["--agent", "Agent"], "--agent: expected a class module:Class, got 'Agent'"),
         (["--agent", f"{__name__}:Up"], "--agent: expected a class module:Class"),
+        (["--agent", f"{__name__}:Down", "wrd=up"], f"--agent: expected arguments of {__name__}:Down(word"),
+        (["--agent", f"{__name__}:Down", "wrd=up"], "got an unexpected keyword argument 'wrd'"),
+        (["--model", "expert", "--temperature", "-1"], "--temperature: expected a number of at least 0, got -1.0"),
+        (["--model", "expert", "--temperature", "nan"], "--temperature: expected a number of at least 0, got nan"),
+        (["--model", "expert", "--max-tokens", "0"], "--max-tokens: expected an integer of at least 1, got 0"),
+        (["--model", "expert", "--top-p", "2"], "--top-p: expected a number above 0 and at most 1, got 2.0"),
+        (
+            ["--model", "expert", "--context-tokens", "512"],
+            "--context-tokens: expected more than --max-tokens (512), got 512",
+        ),
         (["--hf", "folder", "--observation", "image"], "--hf: expected --observation text, got image"),
         (["--model", "expert", "--episodes", "0"], "episodes: expected an integer from 1 to 1024, got 0"),
     ],
@@ -527,7 +560,7 @@ def test_the_command_tells_of_errors(tmp_path: Path, capsys: pytest.CaptureFixtu
     argv = ["eval", "frozen_lake", "--difficulties", "1", "--episodes", "2", "--out", str(tmp_path)]
     with (
         chat_server.serving(lambda _: 404) as url,
-        pytest.raises(cli.FailureError, match=r"^2 episodes have an error\. .* got status 404"),
+        pytest.raises(cli.FailureError, match=r"^episodes with an error: 2\. .* got status 404"),
     ):
         cli.run([*argv, "--model", url])
     cells = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("frozen_lake"))

@@ -586,7 +586,9 @@ def test_a_local_model_counts_tokens_up_to_its_end_token(tokens: list[int], reas
         (400, 1, "got status 400"),
         (500, 3, "got status 500"),
         (0.3, 3, "the request failed: APITimeoutError"),
-        (b"nonsense", 3, "got another response"),
+        (401, 1, "Set the environment variable OPENAI_API_KEY"),
+        (404, 1, "Check the URL, which ends in /v1 on most servers, and --model-name"),
+        (b"nonsense", 3, "expected JSON of OpenAI's chat API, got another response"),
     ],
 )
 def test_what_an_endpoint_did_is_told(said: Any, attempts: int, says: str) -> None:
@@ -606,6 +608,13 @@ def test_what_an_endpoint_did_is_told(said: Any, attempts: int, says: str) -> No
 def test_an_endpoint_that_is_not_there_is_told() -> None:
     record = play([row()], rollouts.EndpointPolicy("http://127.0.0.1:9/v1", "m"))[0]
     assert "the request failed: APIConnectionError" in record["error"]
+    assert record["error"].endswith("Check the URL, and that the server is running.")
+
+
+def test_rows_of_games_take_no_name_and_no_seed() -> None:
+    for entry, value in (("seed", 3), ("name", "sudoku")):
+        with pytest.raises(OptionError, match=f"expected an option, got '{entry}'. Each row has its own {entry}"):
+            rollouts.rows_of(["frozen_lake"], 4, options={entry: value})
 
 
 # The command.

@@ -10,7 +10,7 @@ from jaxgym.errors import OptionError
 from jaxgym.serve.rollout.command import Player
 from jaxgym.serve.rollout.endpoint import EndpointPolicy
 from jaxgym.serve.rollout.local_model import local_model
-from jaxgym.serve.rollout.policies import BatchPolicy, Choice, Message, Policy, Request
+from jaxgym.serve.rollout.policies import BatchPolicy, Choice, Policy, PolicyError, Request, choice_of_reply
 from jaxgym.serve.rollout.scheduler import RolloutSettings
 
 
@@ -40,6 +40,12 @@ class Agent(Player):
     sampling_seed: int | None = None
     python: str = ""
     make: Callable[[], Any] | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Validate the sampling."""
+        super().__post_init__()
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise OptionError(f"--top-p: expected a number above 0 and at most 1, got {self.top_p}.")
 
     def policy(self, run_settings: RolloutSettings, seed: int) -> Policy:
         """Return the policy.
@@ -104,7 +110,10 @@ class EpisodeAgents(Policy):
         if agent is None:
             agent = self._agents[request.uuid] = self._spare.pop() if self._spare else self._make()
         said = await asyncio.to_thread(agent.reply, list(request.messages))
-        return said if isinstance(said, Choice) else Choice(Message(said))
+        choice = choice_of_reply(said)
+        if isinstance(choice, PolicyError):
+            raise choice
+        return choice
 
     def forget(self, request: Request) -> None:
         """Drop the object of an episode that has ended."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxgym import extras
 from jaxgym.serve.messages import content_text, recent
-from jaxgym.serve.rollout.local_model import prompt_of
+from jaxgym.serve.rollout.local_model import from_folder, prompt_of
 from jaxgym.serve.rollout.policies import Chat, Choice, Policy, PolicyError, Request
 
 _BYTES_PER_TOKEN = 3
@@ -40,12 +40,13 @@ def tokenizer_tokens(folder: Path, image_tokens: int) -> Callable[[Chat], int]:
 
     Raises:
         ImportError: If `transformers` is missing.
+        OptionError: If the folder contains no tokenizer.
     """
     try:
         transformers: Any = importlib.import_module("transformers")
     except ImportError as error:
         raise ImportError(extras.missing("rollout", error.name, beside=("transformers",))) from error
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    tokenizer = from_folder(transformers.AutoTokenizer, folder)
 
     def count(chat: Chat) -> int:
         texts = [{**message, "content": content_text(message["content"])} for message in chat]

@@ -42,8 +42,9 @@ class Recall:
         Raises:
             OptionError: If a number is out of range.
         """
-        if items < 0 or not 0 <= forget <= 1:
-            raise OptionError(f"expected items >= 0 and forget from 0 to 1, got {items} and {forget}.")
+        is_number = isinstance(items, int) and isinstance(forget, int | float)
+        if not is_number or items < 0 or not 0 <= forget <= 1:
+            raise OptionError(f"expected an integer items >= 0 and forget from 0 to 1, got {items!r} and {forget!r}.")
         self._items, self._forget = items, forget
 
     def reply(self, messages: Chat) -> str:

@@ -117,6 +117,10 @@ def evaluate(agent: Agent, settings: EvaluationSettings, out: Path, pool: Sessio
             f"--hf: expected --observation text, got {settings.observation_mode}. Serve the model, for example with "
             "vLLM, and use --model."
         )
+    if settings.context_tokens is not None and settings.context_tokens <= agent.max_tokens:
+        raise OptionError(
+            f"--context-tokens: expected more than --max-tokens ({agent.max_tokens}), got {settings.context_tokens}."
+        )
     rows = rows_for(
         settings.tasks, settings.episodes, numbers=settings.numbers, observation_mode=settings.observation_mode
     )

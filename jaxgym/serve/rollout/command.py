@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import importlib
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,13 @@ class Player:
     name: str | None
     temperature: float
     max_tokens: int
+
+    def __post_init__(self) -> None:
+        """Validate the sampling."""
+        if not 0 <= self.temperature < math.inf:
+            raise OptionError(f"--temperature: expected a number of at least 0, got {self.temperature}.")
+        if self.max_tokens < 1:
+            raise OptionError(f"--max-tokens: expected an integer of at least 1, got {self.max_tokens}.")
 
     def policy(self, run_settings: RolloutSettings, seed: int) -> Policy:
         """Return the policy.

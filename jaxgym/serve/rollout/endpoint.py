@@ -11,6 +11,11 @@ from jaxgym.serve.rollout.policies import Choice, Message, Policy, PolicyError, 
 
 _WORTH_ANOTHER_TRY = (408, 409, 425, 429)
 _SERVER_ERRORS = 500
+_FIXES = {
+    401: ". Set the environment variable OPENAI_API_KEY.",
+    404: ". Check the URL, which ends in /v1 on most servers, and --model-name.",
+}
+"""How to mend a request, by the status of its response."""
 
 
 class EndpointPolicy(Policy):
@@ -70,13 +75,18 @@ class EndpointPolicy(Policy):
             raise
         except self._openai.APIStatusError as error:
             is_final = error.status_code < _SERVER_ERRORS and error.status_code not in _WORTH_ANOTHER_TRY
-            reason = f"{self._url}: expected a completion, got status {error.status_code}: {error.message}"
+            fix = _FIXES.get(error.status_code, "")
+            reason = f"{self._url}: expected a completion, got status {error.status_code}: {error.message}{fix}"
             raise PolicyError(reason, is_final=is_final) from error
         except self._openai.OpenAIError as error:
-            raise PolicyError(f"{self._url}: the request failed: {type(error).__name__}: {error}") from error
+            raise PolicyError(
+                f"{self._url}: the request failed: {type(error).__name__}: {error} Check the URL, and that the server "
+                "is running."
+            ) from error
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise PolicyError(
-                f"{self._url}: expected a completion, got another response: {type(error).__name__}: {error}"
+                f"{self._url}: expected JSON of OpenAI's chat API, got another response ({type(error).__name__}: "
+                f"{error}). Check the URL, which ends in /v1 on most servers."
             ) from error
         reason = getattr(choice, "finish_reason", None)
         return Choice(

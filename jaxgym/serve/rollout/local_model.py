@@ -39,11 +39,11 @@ def local_model(
     torch, transformers = _packages()
     if not (folder / "config.json").exists():
         raise OptionError(f"{folder}: expected a folder written by save_pretrained, got one without a config.json.")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, padding_side="left")
+    tokenizer = from_folder(transformers.AutoTokenizer, folder, padding_side="left")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype="auto").to(device)
+    model = from_folder(transformers.AutoModelForCausalLM, folder, dtype="auto").to(device)
     model.eval()
     if seed is not None:
         torch.manual_seed(seed)
@@ -69,6 +69,22 @@ def local_model(
         ]
 
     return replies
+
+
+def from_folder(loader: Any, folder: Path, **arguments: Any) -> Any:
+    """Return what a class of transformers loads from a folder, without downloads.
+
+    Raises:
+        OptionError: If the class can't read the folder.
+    """
+    try:
+        return loader.from_pretrained(folder, local_files_only=True, **arguments)
+    except Exception as error:  # transformers, tokenizers and safetensors raise errors of many classes for bad files
+        reason = str(error).strip().partition("\n")[0]
+        raise OptionError(
+            f"{folder}: expected a folder written by save_pretrained of the model and of the tokenizer, got "
+            f"{type(error).__name__}: {reason}"
+        ) from error
 
 
 def _packages() -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import reprlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -135,12 +136,13 @@ class BatchPolicy(Policy):
             return [PolicyError(f"the function raised {type(error).__name__}: {error}") for _ in chats]
         if len(replies) != len(chats):
             return [PolicyError(f"expected {len(chats)} replies from the function, got {len(replies)}.") for _ in chats]
-        return list(map(_choice, replies))
+        return list(map(choice_of_reply, replies))
 
 
-def _choice(reply: Any) -> Choice | PolicyError:
+def choice_of_reply(reply: Any) -> Choice | PolicyError:
+    """Return the choice of a reply of a user's function, or the error of a reply that is neither text nor a choice."""
     if isinstance(reply, Choice):
         return reply
     if reply is None or isinstance(reply, str):
         return Choice(Message(reply))
-    return PolicyError(f"expected a string or a Choice from the function, got {reply!r}.")
+    return PolicyError(f"expected a string or a Choice from the function, got {reprlib.repr(reply)}.")

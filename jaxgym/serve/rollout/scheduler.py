@@ -144,7 +144,7 @@ class Scheduler:
         """Run a trajectory to its end; afterwards the messages of the request are the whole chat.
 
         Returns:
-            The entries of a line of `completions.jsonl` from `text_version` to `error`; see docs/rollouts.md.
+            The entries of a line of `completions.jsonl` from `text_version` to `error`; see docs/reference/rollouts.md.
         """
         stopped, why = "error", None
         infos = self._infos[request.uuid] = _blank()
