@@ -91,10 +91,13 @@ class Branches(OpenSessions):
         with self._calls:
             session = self._session(session_id)
             past: Sequence[SessionSnapshot] = session.past or ()
-            if not is_integer(turns) or not 1 <= turns <= len(past):
+            if not is_integer(turns) or turns < 1:
+                raise RequestError(f"turns: expected an integer of at least 1, got {turns!r}.")
+            if turns > len(past):
                 raise RequestError(
-                    f"turns: expected an integer from 1 to {len(past)}, got {turns!r}. The pool can take back the last "
-                    f"{self._undo_turns} turns of an episode. For more, increase SessionPool(undo_turns=...)."
+                    f"turns: expected at most {len(past)}, the number of turns that can be taken back, got {turns}. "
+                    f"The pool keeps the last {self._undo_turns} turns of an episode. For more, increase "
+                    "SessionPool(undo_turns=...)."
                 )
             session.used = time.monotonic()
             session.game.restore([session], [past[-turns]])

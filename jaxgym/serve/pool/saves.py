@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import json
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -113,6 +114,8 @@ def decode(data: bytes, key: bytes) -> Save:
 
 
 def _header(body: bytes, key: bytes) -> bytes:
+    if not isinstance(key, bytes):
+        raise RequestError(f"key: expected bytes, got {reprlib.repr(key)}.")
     signature = hmac.new(key, body, hashlib.sha256).hexdigest().encode()
     return b"%s%d %s\n" % (_NAME, _VERSION, signature)
 
