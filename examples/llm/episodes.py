@@ -1,5 +1,6 @@
 """Games, levels, demonstrations and batched episodes of the example."""
 
+import argparse
 import dataclasses
 import json
 import math
@@ -23,6 +24,23 @@ from jaxgym.serve.evaluation import wilson
 
 MAX_NEW_TOKENS = 24
 """Token limit of a reply, which is one tool call."""
+
+
+def model_folder(text: str) -> Path:
+    """Return the path of a model's folder, for argparse."""
+    path = Path(text)
+    if not (path / "config.json").is_file():
+        raise argparse.ArgumentTypeError(
+            f"expected a folder with a config.json, got {text}. Write it with prepare.py, sft.py or grpo.py."
+        )
+    return path
+
+
+def positive(text: str) -> int:
+    """Return an integer of at least 1, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected an integer of at least 1, got {text}")
+    return int(text)
 
 
 @dataclasses.dataclass(frozen=True)

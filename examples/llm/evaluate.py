@@ -20,10 +20,10 @@ def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("game", choices=episodes.GAMES)
-    parser.add_argument("model", type=Path)
+    parser.add_argument("model", type=episodes.model_folder, help="folder of a model")
     parser.add_argument("out", type=Path, help="files without their suffix")
     parser.add_argument("--form", choices=episodes.FORMS, default="tools", help="tools for TRL, replies for ms-swift")
-    parser.add_argument("--episodes", type=int, default=None, help="number of levels; all by default")
+    parser.add_argument("--episodes", type=episodes.positive, default=None, help="number of levels; all by default")
     args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)

