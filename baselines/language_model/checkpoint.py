@@ -62,7 +62,7 @@ def load(path: str | Path, dtype: Any = jnp.float32) -> tuple[ModelConfig, Any]:
         raise ConfigError(extras.missing("language-model", error.name)) from error
     except KeyError as error:
         raise ConfigError(f"{path}: expected an entry {error}, got none. Load another model.") from error
-    except (OSError, ValueError) as error:
+    except Exception as error:  # readers of safetensors and GGUF raise errors of many classes for damaged files
         raise ConfigError(
             f"expected a folder with config.json and model.safetensors, or a .gguf file, got {path}: {error}"
         ) from error
