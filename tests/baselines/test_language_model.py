@@ -309,6 +309,14 @@ def test_both_spellings_of_the_rotary_base_are_read() -> None:
         (lambda folder: (folder / "model.safetensors").unlink(), "expected a folder with config.json"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"\0" * 9), "expected a folder with config.json"),
         (lambda folder: (folder / "config.json").write_text("{"), "expected a folder with config.json"),
+        (lambda folder: (folder / "config.json").write_text("[]"), "expected a folder with config.json"),
+        (
+            lambda folder: (folder / "config.json").write_text(
+                '{"model_type": "llama", "num_attention_heads": "x", "hidden_size": 8, "vocab_size": 8, '
+                '"num_hidden_layers": 1, "intermediate_size": 8}'
+            ),
+            "expected a folder with config.json",
+        ),
         (
             lambda folder: (folder / "config.json").write_text(json.dumps(HUB | {"vocab_size": 12})),
             r"model.embed_tokens: expected shape \(12, 12\), got \(11, 12\)",

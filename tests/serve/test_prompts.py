@@ -30,6 +30,14 @@ def test_the_prompt_of_a_text_interface_leaves_the_effect_of_an_invalid_reply_to
     assert "invalid repl" not in prompt.lower()
 
 
+@pytest.mark.parametrize("name", short_names_of_programs())
+def test_a_prompt_names_another_end_of_the_episode_only_after_a_first_one(name: str) -> None:
+    _, params, interface = text.make(name)
+    prompt = interface.system_prompt(params)
+    first, also = prompt.find("The episode ends"), prompt.find("The episode also ends")
+    assert also < 0 or 0 <= first < also
+
+
 @pytest.mark.parametrize(
     ("options", "rules"),
     [

@@ -36,14 +36,14 @@ def _look_of(tile: int) -> tuple[str, str]:
 class BalletTextInterface(FrameTextInterface[Scene]):
     """Text interface of Ballet."""
 
-    text_version: ClassVar[int] = 1
+    text_version: ClassVar[int] = 2
 
     def rules(self, params: Any) -> str:
         """Return the phases, the dances and the rewards."""
         count, delay = self.env.num_dancers, int(params.delay)
         dances = "\n".join(f"{name}: {moves}" for name, moves in MOVES.items())
         pause = f"{delay - 1} observation{'s' * (delay != 2)}"  # noqa: PLR2004 — one observation
-        between = f"Between two dances, nobody moves for {pause}. " if count > 1 and delay > 1 else ""
+        between = f"Between two dances, no dancer moves for {pause}. " if count > 1 and delay > 1 else ""
         return (
             f"You are in a room with {count} dancer{'s' * (count > 1)}. While the instruction is {WATCH!r}, the "
             "dancers dance one after another, and your actions have no effect. Each performs a different dance of "
@@ -74,7 +74,7 @@ class BalletTextInterface(FrameTextInterface[Scene]):
 
     def effects(self, params: Any) -> str:
         """Return the effects of actions."""
-        return "In the watching phase, an action only shows the next observation."
+        return f"While the instruction is {WATCH!r}, each action only leads to the next observation."
 
     def beside(self, scenes: Scene, params: Any, *, is_first: bool) -> list[str]:
         """Return the instructions, which are not in the frame."""

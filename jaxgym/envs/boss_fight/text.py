@@ -31,7 +31,7 @@ MOVES = {
 _KINDS = {BulletKind.BULLET: "Bullet", BulletKind.SHOT: "Your shot", BulletKind.REFLECTED: "Reflected shot"}
 _FIRE_AT = (
     "Your shot flies up by 1 per step. A shot that touches the boss while its shield is open is a hit. A shot that "
-    "touches the closed shield is reflected, and does nothing any more."
+    "touches the closed shield bounces off and can hit nothing any more."
 )
 
 
@@ -44,7 +44,7 @@ def _actions(most: int) -> ActionSet:
 class BossFightTextInterface(FrameTextInterface[Scene]):
     """Text interface of BossFight."""
 
-    text_version: ClassVar[int] = 1
+    text_version: ClassVar[int] = 2
 
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""

@@ -42,7 +42,7 @@ class FrameTextInterface(BatchTextInterface[TScene]):
 
     Attributes:
         env: The environment.
-        moves: Actions by name.
+        action_set: Actions by name.
     """
 
     env: Any
@@ -97,7 +97,8 @@ class FrameTextInterface(BatchTextInterface[TScene]):
     def time_limit(self, params: Any) -> str:
         """Return the time limit as text."""
         limit = int(params.max_steps_in_episode)
-        return f"\nThe episode also ends after {limit} steps." if limit > 0 else ""
+        also = "also " if "The episode ends" in self.rules(params) else ""
+        return f"\nThe episode {also}ends after {limit} steps." if limit > 0 else ""
 
     def reply_format(self) -> str:
         """Return the form of a reply."""

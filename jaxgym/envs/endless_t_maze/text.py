@@ -27,7 +27,7 @@ def _actions(most: int) -> ActionSet:
 class EndlessTMazeTextInterface(FrameTextInterface[Scene]):
     """Text interface of the Endless T-Maze."""
 
-    text_version: ClassVar[int] = 1
+    text_version: ClassVar[int] = 2
 
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""
@@ -50,8 +50,8 @@ class EndlessTMazeTextInterface(FrameTextInterface[Scene]):
             "at x = 0, a sign shows left or right. You see it there only. At the end of the corridor, turn as its sign "
             f"showed. Then you are at the start of the next corridor. {lengths}\n\n"
             f"Reward: {'; '.join(listed)}.\n"
-            "The episode ends after the correct turn in the last corridor, and after any other action at the end of a "
-            "corridor."
+            "The episode ends after the correct turn in the last corridor. It also ends after any action at the end of "
+            "a corridor that is not the correct turn."
         )
 
     def legend(self, params: Any) -> str:

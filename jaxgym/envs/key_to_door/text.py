@@ -26,23 +26,26 @@ class KeyToDoorTextInterface(RoomTextInterface):
         return (
             "An episode has three phases.\n"
             f"Phase 1, {explore} steps: You start in the south half of a room. A key is somewhere in its north half. "
-            "The opening between the halves is 3 squares wide. Go to the key to pick it. You keep it in all phases.\n"
-            f"Phase 2, {apples} steps: You are in a room with apples. Go to an apple to pick it. "
+            "The opening between the halves is 3 squares wide. Step onto the key to pick it up. You keep it until the "
+            "end.\n"
+            f"Phase 2, {apples} steps: You are in a room with apples. Step onto an apple to collect it. "
             f"{apple_rules(params)}\n"
             f"Phase 3, {reward} steps: {where} Go to the door. The reward is {number(params.final_reward)} if you have "
-            "the key. Without the key, you cannot enter the door. The door gives one reward only."
+            "the key. Without the key, you cannot enter the door. The door gives one reward only.\n"
+            f"{self.phases_end(params)}"
         )
 
     def legend(self, params: Any) -> str:
         """Return the explanation of the map."""
-        return f"{VIEW_LEGEND}, k key, i a light in the wall, shown once, right after you pick the key, D door."
+        light = "The light is shown once, right after you pick up the key."
+        return f"{VIEW_LEGEND}, k key, i a light in the wall, D door. {light}"
 
     def image_legend(self, params: Any) -> str:
         """Return the explanation of the image."""
         return (
             f"Each observation has an image of {VIEW} x {VIEW} squares around you, north at the top. You are the light "
             "brown square in the middle. Walls are dark, apples are olive green, the key is dark brown, and the door "
-            "is light blue. Right after you pick the key, a light in the wall can be white once."
+            "is light blue. Right after you pick up the key, one image can show a white light in the wall."
         )
 
 

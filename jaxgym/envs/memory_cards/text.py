@@ -30,7 +30,7 @@ class MemoryCardsTextInterface(BatchTextInterface[Scene]):
         num_pairs: Number of pairs.
     """
 
-    text_version: ClassVar[int] = 1
+    text_version: ClassVar[int] = 2
 
     num_pairs: int
 
@@ -106,7 +106,9 @@ class MemoryCardsTextInterface(BatchTextInterface[Scene]):
         answer = find_answer(reply, FORMS)
         number = None if answer is None else _position(answer.value)
         if answer is None or number is None or not 1 <= number <= 2 * self.num_pairs:
-            return InvalidReply(f"Invalid reply: {invalid(answer, f'1 to {2 * self.num_pairs}', _EXAMPLE)}")
+            return InvalidReply(
+                f"Invalid reply: {invalid(answer, f'the positions 1 to {2 * self.num_pairs}', _EXAMPLE)}"
+            )
         return ParsedAction((number - 1,), str(number), answer.is_exact)
 
     def fallback(self) -> ParsedAction:

@@ -26,7 +26,7 @@ def _actions(most: int) -> ActionSet:
 class NumpadTextInterface(FrameTextInterface[Scene]):
     """Text interface of the Numpad."""
 
-    text_version: ClassVar[int] = 1
+    text_version: ClassVar[int] = 2
 
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""
@@ -39,8 +39,9 @@ class NumpadTextInterface(FrameTextInterface[Scene]):
             "first pad of the sequence again; if the wrong pad is the first pad, it lights up at once. After the last "
             "pad of the sequence, all its lights are shown once. Then they are off, and you can go through the "
             "sequence again. Find the sequence by trial and remember it.\n\n"
-            "Reward: 1 for each pad that you press in order, but only once per pad until the sequence is completed; 0 "
-            "otherwise."
+            "Reward: 1 for each pad that you press in order. If you begin the sequence again after a wrong pad, the "
+            "pads that have already given a reward give none. When the sequence is completed, all pads give a reward "
+            "again."
         )
 
     def legend(self, params: Any) -> str:
@@ -81,7 +82,7 @@ def _pushes(most: int) -> ActionSet:
 class RollingNumpadTextInterface(FrameTextInterface[RollingScene]):
     """Text interface of the Numpad with a ball that rolls."""
 
-    text_version: ClassVar[int] = 1
+    text_version: ClassVar[int] = 2
 
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""
@@ -103,15 +104,17 @@ class RollingNumpadTextInterface(FrameTextInterface[RollingScene]):
             "again. Gaps between pads, and resting on a pad, have no effect. After the last pad of the sequence, all "
             "its lights are shown once. Then they are off, and you can go through the sequence again. Find the "
             f"sequence by trial and remember it.{cues}\n\n"
-            "Reward: 1 for each pad that you press in order, but only once per pad until the sequence is completed; 0 "
-            "otherwise."
+            "Reward: 1 for each pad that you press in order. If you begin the sequence again after a wrong pad, the "
+            "pads that have already given a reward give none. When the sequence is completed, all pads give a reward "
+            "again."
         )
 
     def legend(self, params: Any) -> str:
         """Return the explanation of the observation texts."""
         return (
             "Observation: You see the position and the velocity of the ball, and the numbers of the lit pads. Row 0 is "
-            "at the top, and column 0 at the left. The velocity is in pixels per step."
+            "at the top, and column 0 at the left. The velocity is in pixels per step; a negative one points up or "
+            "left."
         )
 
     def effects(self, params: Any) -> str:

@@ -34,7 +34,7 @@ def apple_rules(params: Any) -> str:
     if low != high and not bool(params.fix_apple_reward):
         value = f"{low} to {high}"
     respawn = int(params.respawn_every)
-    again = f" A picked apple grows again after {respawn + 1} steps." if respawn else ""
+    again = f" A collected apple grows again after {respawn + 1} steps." if respawn else ""
     return f"The reward of an apple is {value}.{again}"
 
 
@@ -42,12 +42,12 @@ def apple_rules(params: Any) -> str:
 class RoomTextInterface(FrameTextInterface[RoomScene]):
     """Text interface of rooms with three phases; a subclass defines `rules` and `legend`."""
 
-    text_version: ClassVar[int] = 1
+    text_version: ClassVar[int] = 2
 
-    def time_limit(self, params: Any) -> str:
-        """Return the length of an episode, and the time limit."""
+    def phases_end(self, params: Any) -> str:
+        """Return the length of an episode."""
         frames = int(params.explore_frames) + int(params.apple_frames) + int(params.reward_frames)
-        return f"\nThe episode ends after {frames} steps, with the third phase.{super().time_limit(params)}"
+        return f"The episode ends after {frames} steps, with the third phase."
 
     def effects(self, params: Any) -> str:
         """Return the effects of actions."""
@@ -74,12 +74,13 @@ class VisualMatchTextInterface(RoomTextInterface):
         return (
             "An episode has three phases.\n"
             f"Phase 1, {explore} steps: A square {where} is red, green or blue. Remember its color.\n"
-            f"Phase 2, {apples} steps: You are in a room with apples. Go to an apple to pick it. "
+            f"Phase 2, {apples} steps: You are in a room with apples. Step onto an apple to collect it. "
             f"{apple_rules(params)}\n"
-            f"Phase 3, {reward} steps: You start in a small chamber south of a room. Row 1 of the room, at its north "
-            "wall, has three doors: a red, a green and a blue one, 3 columns apart, the middle one straight north of "
-            f"you. Go to the door with the color of the square. The reward is {number(params.final_reward)}. After you "
-            "have touched one door, all doors vanish."
+            f"Phase 3, {reward} steps: You start in a small chamber south of a room. Three doors are in the "
+            "northernmost row of the room, 3 columns apart: a red, a green and a blue one. The middle door is straight "
+            f"north of you. Go to the door with the color of the square. The reward is {number(params.final_reward)}. "
+            "After you have touched one door, all doors vanish.\n"
+            f"{self.phases_end(params)}"
         )
 
     def legend(self, params: Any) -> str:
