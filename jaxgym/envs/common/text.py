@@ -98,7 +98,7 @@ class FrameTextInterface(BatchTextInterface[TScene]):
         """Return the time limit as text."""
         limit = int(params.max_steps_in_episode)
         also = "also " if "The episode ends" in self.rules(params) else ""
-        return f"\nThe episode {also}ends after {limit} steps." if limit > 0 else ""
+        return f"\nThe episode {also}ends after {steps(limit)}." if limit > 0 else ""
 
     def reply_format(self) -> str:
         """Return the form of a reply."""
@@ -187,6 +187,11 @@ def counted(choices: Any, noun: str, more: int = 0) -> str:
     """Return the choices of an option, increased by `more`, with a noun: `"1 step"`, or `"3, 4 or 5 steps"`."""
     numbers = either([str(value + more) for value in values_of(choices)])
     return f"{numbers} {noun}" if numbers == "1" else f"{numbers} {noun}s"
+
+
+def steps(count: int) -> str:
+    """Return a number of steps as text."""
+    return f"{count} step{'s' * (count != 1)}"
 
 
 def either(names: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from jaxgym.envs.common.text import number
+from jaxgym.envs.common.text import number, steps
 from jaxgym.envs.visual_match.rooms import VIEW
 from jaxgym.envs.visual_match.text import VIEW_LEGEND, RoomTextInterface, actions_of, apple_rules
 
@@ -25,13 +25,13 @@ class KeyToDoorTextInterface(RoomTextInterface):
         )
         return (
             "An episode has three phases.\n"
-            f"Phase 1, {explore} steps: You start in the south half of a room. A key is somewhere in its north half. "
+            f"Phase 1, {steps(explore)}: You start in the south half of a room. A key is somewhere in its north half. "
             "The opening between the halves is 3 squares wide. Step onto the key to pick it up. You keep it until the "
             "end.\n"
-            f"Phase 2, {apples} steps: You are in a room with apples. Step onto an apple to collect it. "
+            f"Phase 2, {steps(apples)}: You are in a room with apples. Step onto an apple to collect it. "
             f"{apple_rules(params)}\n"
-            f"Phase 3, {reward} steps: {where} Go to the door. The reward is {number(params.final_reward)} if you have "
-            "the key. Without the key, you cannot enter the door. The door gives one reward only.\n"
+            f"Phase 3, {steps(reward)}: {where} Go to the door. The reward is {number(params.final_reward)} if you "
+            "have the key. Without the key, you cannot enter the door. The door gives one reward only.\n"
             f"{self.phases_end(params)}"
         )
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jaxgym.envs.common.text import FrameTextInterface, number
+from jaxgym.envs.common.text import FrameTextInterface, number, steps
 from jaxgym.envs.visual_match.rooms import VIEW, CompassMove
 from jaxgym.envs.visual_match.scene import RoomScene
 from jaxgym.text.actions import ActionSet
@@ -34,7 +34,7 @@ def apple_rules(params: Any) -> str:
     if low != high and not bool(params.fix_apple_reward):
         value = f"{low} to {high}"
     respawn = int(params.respawn_every)
-    again = f" A collected apple grows again after {respawn + 1} steps." if respawn else ""
+    again = f" A collected apple grows again after {steps(respawn + 1)}." if respawn else ""
     return f"The reward of an apple is {value}.{again}"
 
 
@@ -47,7 +47,7 @@ class RoomTextInterface(FrameTextInterface[RoomScene]):
     def phases_end(self, params: Any) -> str:
         """Return the length of an episode."""
         frames = int(params.explore_frames) + int(params.apple_frames) + int(params.reward_frames)
-        return f"The episode ends after {frames} steps, with the third phase."
+        return f"The episode ends after {steps(frames)}, with the third phase."
 
     def effects(self, params: Any) -> str:
         """Return the effects of actions."""
@@ -73,10 +73,10 @@ class VisualMatchTextInterface(RoomTextInterface):
         where = "next to you" if self.env.passive else "in the outer wall of the room"
         return (
             "An episode has three phases.\n"
-            f"Phase 1, {explore} steps: A square {where} is red, green or blue. Remember its color.\n"
-            f"Phase 2, {apples} steps: You are in a room with apples. Step onto an apple to collect it. "
+            f"Phase 1, {steps(explore)}: A square {where} is red, green or blue. Remember its color.\n"
+            f"Phase 2, {steps(apples)}: You are in a room with apples. Step onto an apple to collect it. "
             f"{apple_rules(params)}\n"
-            f"Phase 3, {reward} steps: You start in a small chamber south of a room. Three doors are in the "
+            f"Phase 3, {steps(reward)}: You start in a small chamber south of a room. Three doors are in the "
             "northernmost row of the room, 3 columns apart: a red, a green and a blue one. The middle door is straight "
             f"north of you. Go to the door with the color of the square. The reward is {number(params.final_reward)}. "
             "After you have touched one door, all doors vanish.\n"
