@@ -145,6 +145,7 @@ ARROWS = {
         "jaxgym.extras",
         "jaxgym.gymnasium_api",
         "jaxgym.registry",
+        "jaxgym.serve.messages",
         "jaxgym.serve.pool",
         "jaxgym.serve.rollout",
         "jaxgym.text",
