@@ -588,7 +588,7 @@ def test_a_local_model_counts_tokens_up_to_its_end_token(tokens: list[int], reas
         (0.3, 3, "the request failed: APITimeoutError"),
         (401, 1, "Set the environment variable OPENAI_API_KEY"),
         (404, 1, "Check the URL, which ends in /v1 on most servers, and --model-name"),
-        (b"nonsense", 3, "expected JSON of OpenAI's chat API, got another response"),
+        (b"nonsense", 3, "expected a completion of OpenAI's chat API, got another response"),
     ],
 )
 def test_what_an_endpoint_did_is_told(said: Any, attempts: int, says: str) -> None:

@@ -85,8 +85,8 @@ class EndpointPolicy(Policy):
             ) from error
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise PolicyError(
-                f"{self._url}: expected JSON of OpenAI's chat API, got another response ({type(error).__name__}: "
-                f"{error}). Check the URL, which ends in /v1 on most servers."
+                f"{self._url}: expected a completion of OpenAI's chat API, got another response "
+                f"({type(error).__name__}: {error}). Check the URL, which ends in /v1 on most servers."
             ) from error
         reason = getattr(choice, "finish_reason", None)
         return Choice(
