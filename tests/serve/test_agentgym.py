@@ -269,6 +269,11 @@ def test_an_environment_is_served_once() -> None:
         load(AgentGym("frozen_lake", ("FrozenLake-v0", "size=8")))
 
 
+def test_a_server_does_not_adapt_the_difficulty() -> None:
+    with pytest.raises(OptionError, match="adapt: expected None on a server"):
+        load(AgentGym("frozen_lake", ("adapt=size=4:8",)))
+
+
 def test_the_tasks_of_textcraft_are_those_of_the_depths_that_are_allowed() -> None:
     whole = world()
     tasks = wrappers.textcraft_tasks("textcraft", {"depth": [5, 2], "max_turns": 3})

@@ -16,7 +16,6 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from jaxgym.errors import OptionError
-from jaxgym.options import parse_options
 from jaxgym.serve.agentgym.bodies import BodyError, CallRoute, read_fields
 from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
 from jaxgym.serve.agentgym.wrappers import short_name_of, wrap
@@ -26,7 +25,7 @@ from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web import guard, log
 from jaxgym.serve.web.answers import answer, message_of
 from jaxgym.serve.web.guard import Message, Receive, Send, token_of_request
-from jaxgym.serve.web.http import freeze, run
+from jaxgym.serve.web.http import freeze, run, served_options
 from jaxgym.serve.web.serving import AgentGym
 
 _OK, _BAD, _NOT_FOUND, _NOT_ALLOWED, _MALFORMED, _FULL = 200, 400, 404, 405, 422, 503
@@ -139,7 +138,7 @@ def load(serving: AgentGym) -> AgentGymApp:
         prefix = f"/{short_name_of(env)}"
         if prefix in wrappers:
             raise OptionError(f"expected different environments, got {env} twice. Serve one of them at another port.")
-        wrappers[prefix] = wrap(env, pool, parse_options(options))
+        wrappers[prefix] = wrap(env, pool, served_options(options))
     wrappers = {"": next(iter(wrappers.values()))} if len(wrappers) == 1 else wrappers
     app = AgentGymApp(pool, wrappers, separates_clients=serving.token_file is not None)
     freeze()

@@ -7,7 +7,7 @@ import gc
 import socket
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import uvicorn
@@ -49,6 +49,14 @@ class Hosted:
     reply_format: str = ""
 
 
+def served_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return the options of NAME=VALUE pairs; raise `OptionError` for the one that servers do not support."""
+    options = parse_options(pairs)
+    if options.get("adapt") is not None:
+        raise OptionError("adapt: expected None on a server, got a range. Trainers adapt the difficulty.")
+    return options
+
+
 def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int = 0, undo_turns: int = 0) -> Hosted:
     """Load an environment and compile its programs, which takes seconds.
 
@@ -62,9 +70,7 @@ def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int
         OptionError, UnknownIdError, LevelError: If the environment or an option is invalid.
     """
     env_id, _ = text.text_spec_of(serving.env)
-    options = {**(defaults or {}), **parse_options(serving.options)}
-    if options.get("adapt") is not None:
-        raise OptionError("adapt: expected None on a server, got a range. Trainers adapt the difficulty.")
+    options = {**(defaults or {}), **served_options(serving.options)}
     pool = SessionPool(serving.max_sessions + spare, keeps_history=serving.page, undo_turns=undo_turns)
     pool.prepare(env_id, options)
     opening = pool.open(env_id, None, options, start=False)
