@@ -76,7 +76,8 @@ def children(page: Path) -> Iterator[Path]:
     for block in DIRECTIVE.findall(page.read_text()):
         for line in block.splitlines():
             if line and not line.startswith(":"):
-                yield from (found.resolve() for found in page.parent.glob(f"{line}.md"))
+                target = line.rpartition("<")[2].removesuffix(">")  # of `Title <page>`
+                yield from (found.resolve() for found in page.parent.glob(f"{target}.md"))
 
 
 def test_every_page_is_in_the_table_of_contents() -> None:
