@@ -151,7 +151,8 @@ def table(arguments: CorridorArguments, results: dict[str, dict[int, dict[str, A
         own = results.get(memory, {})
         cells = [f"{own[length]['success']:.2f}" if length in own else "not run" for length in arguments.lengths]
         solved = [length for length, found in own.items() if found["success"] >= SOLVED]
-        lines.append(f"| {' | '.join([memory, *cells])} | {max(solved, default='none')} |")
+        longest = max(solved, default="none") if memory in results else "not run"
+        lines.append(f"| {' | '.join([memory, *cells])} | {longest} |")
     return "\n".join(lines) + "\n"
 
 
