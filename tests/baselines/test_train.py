@@ -576,7 +576,7 @@ def test_the_newest_run_to_resume_is_one_of_the_same_command(tmp_path: Path) -> 
     [
         (
             ["--scale", "papre"],
-            r"^scale: expected one of cpu, paper, throughput, got 'papre' \(did you mean 'paper'\?\)$",
+            r"^scale: expected one of cpu, paper, throughput, got 'papre' \(did you mean 'paper'?\)$",
         ),
         (["--options", "3"], "expected NAME=VALUE"),
         (["--options", "size=8", "--options=p=0.9"], "^expected --options once, got it twice"),
