@@ -48,12 +48,14 @@ class TimedTrainer(trl.GRPOTrainer):
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--batch", type=int, default=512, help="episodes of a rollout")
-    parser.add_argument("--generations", type=int, default=8, help="episodes of a level")
-    parser.add_argument("--micro-batch", type=int, default=32, help="episodes of a forward pass of the learning")
+    parser.add_argument("model", type=episodes.model_folder, help="folder of a model")
+    parser.add_argument("--batch", type=episodes.positive, default=512, help="episodes of a rollout")
+    parser.add_argument("--generations", type=episodes.positive, default=8, help="episodes of a level")
+    parser.add_argument(
+        "--micro-batch", type=episodes.positive, default=32, help="episodes of a forward pass of the learning"
+    )
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"))
-    parser.add_argument("--repeats", type=int, default=3, help="rollouts after the first one")
+    parser.add_argument("--repeats", type=episodes.positive, default=3, help="rollouts after the first one")
     parser.add_argument("--out", type=Path, default=Path("runs/trl-rollout"))
     args = parser.parse_args()
     torch.set_float32_matmul_precision("high")

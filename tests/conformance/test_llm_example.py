@@ -52,3 +52,17 @@ def test_a_chat_of_the_expert_is_parsed_as_its_own_moves(tokenizer_folder: Path)
         assert game.is_success(played.episode)
     assert played.step(tokenizer, "") is not None
     assert episodes.ToolEpisode(game).step(tokenizer, "") is None
+
+
+@pytest.mark.parametrize("script", ["evaluate", "sft", "grpo"])
+def test_a_wrong_argument_is_a_usage_error(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main = importlib.import_module(script).main
+    for more, says in (((), "expected a folder with a config.json"), (("--episodes", "0"), "an integer of at least 1")):
+        flags = tuple(flag.replace("--episodes", "--levels") for flag in more) if script == "grpo" else more
+        monkeypatch.setattr(sys, "argv", [script, *flags, "frozen_lake", str(tmp_path), str(tmp_path / "out")])
+        with pytest.raises(SystemExit):
+            main()
+        assert says in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
