@@ -1,5 +1,10 @@
 """Errors of sessions."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from jaxgym.errors import ContractError
+
 
 class SessionError(ValueError):
     """Invalid call of a session pool; no session has changed."""
@@ -19,3 +24,19 @@ class CapacityError(SessionError):
 
 class RequestError(SessionError):
     """Invalid arguments, such as a reply that is not a string."""
+
+
+class PartialStepError(ContractError):
+    """Step of several sessions in which the text interface could not parse the replies of some.
+
+    Attributes:
+        results: The results of the other sessions, which have made their turn, by session id.
+    """
+
+    def __init__(self, message: str, results: Mapping[str, Any]):
+        """Make an error with the message of the first faulty session."""
+        super().__init__(message, results)
+        self.results = results
+
+    def __str__(self) -> str:
+        return self.args[0]

@@ -1,5 +1,6 @@
 """Faulty text interfaces: one error in a session pool, in the terminal and in `check_text`."""
 
+import asyncio
 import dataclasses
 import io
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import jaxgym
 from jaxgym import testing, text
 from jaxgym.errors import ContractError
 from jaxgym.human.talk import TerminalSession
+from jaxgym.serve.errors import PartialStepError
 from jaxgym.serve.pool import SessionPool
 from jaxgym.text import InvalidReply, ParsedAction, contract
 from jaxgym.text.interface import TextInterface
@@ -123,6 +125,33 @@ def test_a_faulty_parse_is_the_same_error_in_a_pool_and_in_the_terminal(
         pool.step_one(first.id, REPLY)
     with pytest.raises(ContractError, match=f"^Faulty-v0: {message}"):
         TerminalSession(name, {}).play(0, [REPLY], io.StringIO())
+
+
+def test_a_faulty_parse_fails_its_own_session_only(registered: Any) -> None:
+    def parse(interface: Sound, reply: str) -> Any:
+        return None if reply == "faulty" else Sound.parse(interface, reply)
+
+    pool = SessionPool(capacity=8)
+    ids = [opening.id for opening in pool.open_many(registered(parse=parse), range(4))]
+    message = r"^Faulty-v0: parse\('faulty'\): expected a ParsedAction"
+    with pytest.raises(PartialStepError, match=message) as failed:
+        pool.step(ids[:3], ["left", "faulty", "none"])
+    assert {name: result.number for name, result in failed.value.results.items()} == {ids[0]: 1, ids[2]: 1}
+    assert failed.value.results[ids[2]].invalid_reply == "Invalid reply: expected left or right."
+
+    async def play() -> list[Any]:
+        calls = [
+            pool.astep(name, reply) for name, reply in zip(ids, ("left", "faulty", "faulty", "right"), strict=True)
+        ]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    results = asyncio.run(play())
+    assert [getattr(result, "number", None) for result in results] == [2, None, None, 1]
+    assert [type(result) is ContractError for result in results] == [False, True, True, False]
+    assert pool.step_one(ids[1], "left").number == 1
+    with pytest.raises(PartialStepError, match=message) as failed:
+        pool.step(ids[:1], ["faulty"])
+    assert failed.value.results == {}
 
 
 @pytest.mark.parametrize("value", [None, b"x", 3])

@@ -1,6 +1,13 @@
 """The session pool, which all protocols use, and its parts."""
 
-from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, SessionError, UnknownSessionError
+from jaxgym.serve.errors import (
+    CapacityError,
+    ClosedSessionError,
+    PartialStepError,
+    RequestError,
+    SessionError,
+    UnknownSessionError,
+)
 from jaxgym.serve.pool.pool import SessionPool
 from jaxgym.serve.pool.saves import MOST_SAVED_BYTES
 from jaxgym.serve.sessions import SESSION_OPTIONS, Opening, TurnResult
@@ -11,6 +18,7 @@ __all__ = [
     "CapacityError",
     "ClosedSessionError",
     "Opening",
+    "PartialStepError",
     "RequestError",
     "SessionError",
     "SessionPool",

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgym.errors import OptionError
+from jaxgym.errors import ContractError, OptionError
 from jaxgym.serve.images import Frame
 from jaxgym.serve.pool.logic import StepOutput
 from jaxgym.serve.pool.programs import Programs
@@ -231,10 +231,13 @@ class GameTable:
         layout = f"{self._programs.states.dtype} {self._programs.output.dtype}"
         return hashlib.sha256(layout.encode()).hexdigest()
 
-    def step(self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
+    def step(
+        self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]
+    ) -> list[TurnResult | ContractError]:
         """Make a turn in each of several different sessions; start those that have not started.
 
-        The `image` of a result is a `Frame`, for the caller to encode, or None without images.
+        The `image` of a result is a `Frame`, for the caller to encode, or None without images. A session whose reply
+        could not be parsed has the error in place of a result, and makes no turn.
         """
         fresh = [session for session in sessions if session.text is None]
         if fresh:
@@ -246,14 +249,20 @@ class GameTable:
         going_on = iter(self._turns([sessions[index] for index in indices], [replies[index] for index in indices]))
         return [next(going_on) if last is None else repeated(last) for last in repeats]
 
-    def _turns(self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
-        if not sessions:
-            return []
+    def _turns(
+        self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]
+    ) -> list[TurnResult | ContractError]:
+        asked: list[Any] = [self._read.get(reply) or self._parsed(reply) for reply in replies]
+        kinds = set(map(type, asked))
+        if not kinds or ContractError in kinds:
+            sound = [index for index, move in enumerate(asked) if type(move) is not ContractError]
+            parts = [sessions[index] for index in sound], [replies[index] for index in sound]
+            others = iter(self._turns(*parts) if sound else ())
+            return [move if type(move) is ContractError else next(others) for move in asked]
         before = [] if sessions[0].past is None else self.snapshots(sessions)
         session_options = self._session_options
-        asked = [self._read.get(reply) or self._parsed(reply) for reply in replies]
         made, reasons = asked, [None] * len(asked)
-        if InvalidReply in set(map(type, asked)):
+        if InvalidReply in kinds:
             reasons = [move.reason if isinstance(move, InvalidReply) else None for move in asked]
             if session_options.on_invalid_reply == "fallback":
                 made = [self._interface.fallback() if isinstance(move, InvalidReply) else move for move in asked]
@@ -276,11 +285,17 @@ class GameTable:
                 session.past.append(snapshot)
         return results
 
-    def _parsed(self, reply: str | InvalidReply) -> ParsedAction | InvalidReply:
-        """Parse a reply; cache short replies, because models repeat a few of them."""
+    def _parsed(self, reply: str | InvalidReply) -> ParsedAction | InvalidReply | ContractError:
+        """Parse a reply, or return the error of a faulty parser.
+
+        Short replies are cached, because models repeat a few of them.
+        """
         if isinstance(reply, InvalidReply):
             return reply
-        move = self._parse(reply)
+        try:
+            move = self._parse(reply)
+        except ContractError as error:
+            return error
         if len(reply) <= _SHORT:
             if len(self._read) >= _MOST_SHORT:
                 self._read.clear()

@@ -6,9 +6,16 @@ import time
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from jaxgym.errors import ContractError
 from jaxgym.levels import SPLIT_SIZE
 from jaxgym.options import is_integer, plain
-from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, UnknownSessionError
+from jaxgym.serve.errors import (
+    CapacityError,
+    ClosedSessionError,
+    PartialStepError,
+    RequestError,
+    UnknownSessionError,
+)
 from jaxgym.serve.images import encode_all
 from jaxgym.serve.pool.calls import Calls, PoolCall
 from jaxgym.serve.pool.difficulty import Controller
@@ -85,6 +92,7 @@ class OpenSessions:
         Raises:
             UnknownSessionError: If an id is not that of an open session.
             RequestError: If an id is given twice, the numbers of ids and replies differ, or a reply has another type.
+            PartialStepError: If the parser of your own text interface fails. All other sessions have made their turn.
         """
         check_no_string("ids", ids)
         check_no_string("replies", replies)
@@ -95,7 +103,12 @@ class OpenSessions:
                 check_reply(reply)
         with self._calls:
             results = self._step(self._sessions_of(ids), replies)
-        return with_images(results)
+        made: dict[str, Any] = dict(zip(ids, results, strict=True))
+        failed = [made.pop(name) for name in ids if type(made[name]) is ContractError]
+        others = with_images(list(made.values()))
+        if failed:
+            raise PartialStepError(str(failed[0]), dict(zip(made, others, strict=True))) from failed[0]
+        return others
 
     def step_one(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
         """Make a turn in one session, batched with the calls of other threads and coroutines; see `step`."""
@@ -133,7 +146,9 @@ class OpenSessions:
             if not isinstance(error, Exception):
                 raise
 
-    def _step(self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
+    def _step(
+        self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]
+    ) -> list[TurnResult | ContractError]:
         used = time.monotonic()
         for session in sessions:
             session.used = used
@@ -144,10 +159,12 @@ class OpenSessions:
                 session.count_end(session.last.is_solved)
         return results
 
-    def _step_games(self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
+    def _step_games(
+        self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]
+    ) -> list[TurnResult | ContractError]:
         if len({session.game for session in sessions}) == 1:
             return sessions[0].game.step(sessions, replies)
-        results: dict[int, TurnResult] = {}
+        results: dict[int, TurnResult | ContractError] = {}
         for game, indices in _by_game(sessions).items():
             made = game.step([sessions[index] for index in indices], [replies[index] for index in indices])
             results.update(zip(indices, made, strict=True))
