@@ -4,12 +4,11 @@ Its tasks have levels of 40 ids, and its actions depend on what the agent sees. 
 own instead of a `SessionPool`.
 """
 
-import asyncio
 import dataclasses
 import itertools
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -17,12 +16,11 @@ import numpy as np
 from jaxgym.envs.babyai import agentgym
 from jaxgym.envs.minigrid import render
 from jaxgym.errors import OptionError
-from jaxgym.serve.agentgym.bodies import CallRoute, Field, integer
-from jaxgym.serve.agentgym.wrapper import ID, AgentGymSession, AgentGymWrapper
+from jaxgym.serve.agentgym.wrapper import AgentGymSession, AgentGymWrapper
 from jaxgym.serve.errors import CapacityError, RequestError, SessionError, UnknownSessionError
 from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.pool.calls import Calls, PoolCall
 from jaxgym.serve.sessions import Opening, TurnResult
-from jaxgym.serve.web.answers import message_of
 
 NAME = "babyai"
 """Name of the environment; it is not a registered id."""
@@ -52,6 +50,9 @@ _draw = jax.jit(render.draw_grid, static_argnums=1)
 class FinishedError(SessionError):
     """Step after the end of an episode."""
 
+    def __init__(self, key: str):
+        super().__init__(f"The task with environment {key} has finished.")
+
 
 @dataclasses.dataclass(eq=False, slots=True)
 class _Session:
@@ -64,7 +65,7 @@ class _Session:
 class BabyAIPool:
     """Sessions of AgentGym's BabyAI, with those methods of `SessionPool` that a wrapper calls.
 
-    It is used from one event loop. Steps that arrive in the same iteration of the loop are made in one batch.
+    It is used from one event loop. The id of a session is the id of its environment.
     """
 
     def __init__(self, capacity: int, idle_seconds: float | None):
@@ -72,7 +73,7 @@ class BabyAIPool:
         self.capacity, self.idle_seconds = capacity, idle_seconds
         self._sessions = dict[str, _Session]()
         self._keys = map(str, itertools.count())
-        self._waiting = list[tuple[str, str, asyncio.Future[TurnResult]]]()
+        self._calls = Calls(self._make_calls)
 
     def __contains__(self, key: object) -> bool:
         """Return whether a session is open."""
@@ -89,9 +90,9 @@ class BabyAIPool:
         Raises:
             CapacityError: If the pool is full.
         """
+        key = next(self._keys)  # the wrapper also counts attempts that fail
         if len(self._sessions) >= self.capacity:
             raise CapacityError(f"expected at most {self.capacity} open sessions, got one more. Close some.")
-        key = next(self._keys)
         self._sessions[key] = _Session(time.monotonic())
         return _opening(key, 0, "")
 
@@ -117,68 +118,30 @@ class BabyAIPool:
         """Start a task in a session."""
         return self.reset([key], [task])[0]
 
-    def step(self, keys: Sequence[str], actions: Sequence[str]) -> list[TurnResult]:
-        """Do one action in each of several different sessions; raises the errors of `running`."""
-        episodes = [self.running(key) for key in keys]
-        agentgym.play(episodes, actions)
-        return [
-            TurnResult(
-                text=episode.observation,
-                reward=episode.reward,
-                terminated=episode.has_ended,
-                truncated=False,
-                number=episode.number,
-                invalid_reply=None,
-                components={},
-                total_reward=episode.score,
-                is_solved=episode.has_ended,
-                info={},
-            )
-            for episode in episodes
-        ]
+    def step(self, keys: Sequence[str], actions: Sequence[str]) -> list[TurnResult | SessionError]:
+        """Do one action in each of several different sessions; return the error of each session that has no episode."""
+        episodes = [self._running(key) for key in keys]
+        pairs = zip(episodes, actions, strict=True)
+        playing = [(each, action) for each, action in pairs if not isinstance(each, SessionError)]
+        agentgym.play([episode for episode, _ in playing], [action for _, action in playing])
+        return [episode if isinstance(episode, SessionError) else _result_of(episode) for episode in episodes]
 
     async def astep(self, key: str, action: str) -> TurnResult:
-        """Do one action in a session, in a batch with those of others; raises the errors of `running`."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[TurnResult] = loop.create_future()
-        if not self._waiting:
-            loop.call_soon(self._step_waiting)
-        self._waiting.append((key, action, future))
-        return await future
+        """Do one action in a session, in a batch with those of others; raises the errors of `step`."""
+        return await self._calls.future(key, action, None)
 
-    def _step_waiting(self) -> None:
-        """Make one waiting step of each session; another one of the same session follows in the next batch."""
-        waiting, self._waiting = self._waiting, []
-        batch = dict[str, tuple[str, asyncio.Future[TurnResult]]]()
-        for key, action, future in waiting:
-            if key in batch:
-                self._waiting.append((key, action, future))
-                continue
-            try:
-                self.running(key)
-            except SessionError as error:
-                future.set_exception(error)
-            else:
-                batch[key] = action, future
-        if self._waiting:
-            asyncio.get_running_loop().call_soon(self._step_waiting)
-        results = self.step(list(batch), [action for action, _ in batch.values()])
-        for (_, future), result in zip(batch.values(), results, strict=True):
-            if not future.cancelled():
-                future.set_result(result)
+    def _make_calls(self, calls: Sequence[PoolCall]) -> None:
+        results = self.step([call.session_id for call in calls], [str(call.reply) for call in calls])
+        for call, result in zip(calls, results, strict=True):
+            call.result = result
 
-    def running(self, key: str) -> agentgym.AgentGymEpisode:
-        """Return the episode of a session for a step.
-
-        Raises:
-            UnknownSessionError: If the session is not open.
-            RequestError: If it has no episode.
-            FinishedError: If its episode has ended.
-        """
-        episode = self.episode(key)
-        if episode.has_ended:
-            raise FinishedError("The episode has ended. Call /reset.")
-        return episode
+    def _running(self, key: str) -> agentgym.AgentGymEpisode | SessionError:
+        """Return the episode of a session for a step, or an error."""
+        try:
+            episode = self.episode(key)
+        except SessionError as error:
+            return error
+        return FinishedError(key) if episode.has_ended else episode
 
     def episode(self, key: str) -> agentgym.AgentGymEpisode:
         """Return the episode of a session; raises `UnknownSessionError`, or `RequestError` if it has none."""
@@ -208,8 +171,9 @@ def _opening(key: str, task: int, text: str) -> Opening:
     return Opening(key, NAME, task, _PROMPT, "", text, text_version=1)
 
 
-def _finished(number: int) -> FinishedError:
-    return FinishedError(f"The task with environment {number} has finished.")
+def _result_of(episode: agentgym.AgentGymEpisode) -> TurnResult:
+    text, number, has_ended = episode.observation, episode.number, episode.has_ended
+    return TurnResult(text, episode.reward, has_ended, False, number, None, {}, episode.score, has_ended, {})
 
 
 class BabyAIWrapper(AgentGymWrapper):
@@ -218,11 +182,6 @@ class BabyAIWrapper(AgentGymWrapper):
     The task of an index is level `index % 40` with seed `index // 40`. A step before the first reset, or after the end
     of an episode, is an error.
     """
-
-    ROUTES: ClassVar[tuple[CallRoute, ...]] = (
-        *(route for route in AgentGymWrapper.ROUTES if route.path != "/reset"),
-        CallRoute("POST", "/reset", "reset", (ID, Field("data_idx", integer))),
-    )
 
     def __init__(self, name: str, pool: SessionPool, options: Mapping[str, Any] | None = None):
         """Make a wrapper with as many sessions as the pool.
@@ -263,38 +222,22 @@ class BabyAIWrapper(AgentGymWrapper):
         """Return the name of the environment."""
         return "This is environment BabyAI."
 
-    async def step(self, owner: str | None, number: int, action: str) -> Any:
-        """Do an action."""
-        try:
-            return await super().step(owner, number, action)
-        except FinishedError:
-            raise _finished(number) from None
+    async def reset(self, owner: str | None, id: int, data_idx: int) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Start a task, which AgentGym's server requires."""
+        return await super().reset(owner, id, data_idx)
 
-    async def step_batch(self, owner: str | None, numbers: Sequence[int], actions: Sequence[str]) -> Any:
-        """Do an action in each of several environments; return the response of each step."""
-        if len(numbers) != len(actions):
-            raise RequestError(f"actions: expected one for each of {len(numbers)} ids, got {len(actions)}.")
-        steps = (self.step(owner, number, action) for number, action in zip(numbers, actions, strict=True))
-        answers = list[Any]()
-        for made in await asyncio.gather(*steps, return_exceptions=True):
-            if isinstance(made, BaseException) and not isinstance(made, SessionError):
-                raise made
-            answers.append({"error": message_of(made)} if isinstance(made, SessionError) else made)
-        return answers
-
-    async def observe(self, owner: str | None, number: int) -> Any:
+    async def observe(self, owner: str | None, id: int) -> Any:
         """Return the goal and the last observation."""
-        running = self._find(owner, number)
+        running = self._find(owner, id)
         if not running.last:
-            blank = {"observation": _NOT_STARTED, "reward": 0, "score": 0, "done": False}
-            return self.reset_answer(number, blank)
+            return self.reset_answer(id, {"observation": _NOT_STARTED, "reward": 0, "score": 0, "done": False})
         if running.last["done"]:
-            raise _finished(number)
-        return self.reset_answer(number, {**running.last, "observation": self._episodes.observation(running.key)})
+            raise FinishedError(running.key)
+        return self.reset_answer(id, {**running.last, "observation": self._episodes.observation(running.key)})
 
-    async def close(self, owner: str | None, number: int) -> Any:
+    async def close(self, owner: str | None, id: int) -> Any:
         """Close an environment; return whether it was open."""
-        return await self._close_if_open(owner, number)
+        return await self._close_if_open(owner, id)
 
     def reset_answer(self, number: int, last: dict[str, Any]) -> Any:
         """Return the response of a reset."""

@@ -1,14 +1,19 @@
-"""Parsing of the bodies and queries of AgentGym's routes; a validation library would slow down every step."""
+"""Fields of AgentGym's routes in bodies and queries; a validation library would slow down every step."""
 
+import inspect
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
 from urllib.parse import parse_qsl
 
 from jaxgym.serve.web.parsing import quoted, read_json
 
 _DIGITS = re.compile(r"\s*[-+]?[0-9]{1,64}\s*", re.ASCII)
-_NEEDED = object()
+
+Fields = Mapping[str, tuple[Callable[[Any], Any], Any]]
+"""Reader and default value of each field, by name; `inspect.Parameter.empty` marks a required field."""
 
 
 class BodyError(ValueError):
@@ -19,37 +24,7 @@ class BodyError(ValueError):
         self.where = where
 
 
-class Field(NamedTuple):
-    """Field of a body or query.
-
-    Attributes:
-        name: The key.
-        read: Returns the validated value, or raises a ValueError.
-        default: The default value; a field without one is required.
-    """
-
-    name: str
-    read: Callable[[Any], Any]
-    default: Any = _NEEDED
-
-
-class CallRoute(NamedTuple):
-    """Route of an environment.
-
-    Attributes:
-        method: GET, with its fields in the query, or POST, with its fields in a JSON body.
-        path: The path after the prefix of the environment.
-        call: Name of the wrapper's method; it takes the owner and the fields.
-        fields: The fields in the order of the method's arguments. Without fields, the body is ignored.
-    """
-
-    method: str
-    path: str
-    call: str
-    fields: tuple[Field, ...] = ()
-
-
-def integer(sent: Any) -> int:
+def _integer(sent: Any) -> int:
     """Read an integer, also from a string of digits, as in a query, or a whole float."""
     if type(sent) is int:
         return sent
@@ -58,50 +33,71 @@ def integer(sent: Any) -> int:
     raise ValueError("Input should be a valid integer")
 
 
-def string(sent: Any) -> str:
-    """Read a string."""
+def _list_of(kind: type, name: str) -> Callable[[Any], Any]:
+    def read(sent: Any) -> Any:
+        if isinstance(sent, list) and set(map(type, sent)) <= {kind}:
+            return sent
+        raise ValueError(f"Input should be a list of {name}")
+
+    return read
+
+
+def _string(sent: Any) -> str:
     if isinstance(sent, str):
         return sent
     raise ValueError("Input should be a valid string")
 
 
-def integers(sent: Any) -> list[int]:
-    """Read a list of integers."""
-    if isinstance(sent, list) and all(type(entry) is int for entry in sent):
-        return sent
-    raise ValueError("Input should be a list of integers")
+_READERS: Mapping[Any, Callable[[Any], Any]] = {
+    int: _integer,
+    str: _string,
+    list[int]: _list_of(int, "integers"),
+    list[str]: _list_of(str, "strings"),
+}
 
 
-def texts(sent: Any) -> list[str]:
-    """Read a list of strings."""
-    if isinstance(sent, list) and set(map(type, sent)) <= {str}:
-        return sent
-    raise ValueError("Input should be a list of strings")
+def fields_of(call: Callable[..., Any]) -> Fields:
+    """Return the fields of a route: the arguments of its method after the first one, the owner.
+
+    Args:
+        call: The method. An argument has the type int, str, list[int] or list[str], or one of them or None. An argument
+            with a default value is an optional field.
+
+    Raises:
+        TypeError: If an argument has another type.
+    """
+    hints, fields = typing.get_type_hints(call), dict[str, tuple[Callable[[Any], Any], Any]]()
+    for name, argument in list(inspect.signature(call).parameters.items())[1:]:
+        hint = hints[name]
+        read = _READERS.get(typing.get_args(hint)[0] if isinstance(hint, types.UnionType) else hint)
+        if read is None:
+            raise TypeError(f"{call.__name__}: {name}: expected int, str or a list of them, got {hint}.")
+        fields[name] = (_or_none(read) if isinstance(hint, types.UnionType) else read), argument.default
+    return fields
 
 
-def optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a reader that also accepts null."""
+def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda sent: None if sent is None else read(sent)
 
 
-def read_fields(route: CallRoute, query: bytes, body: bytes) -> list[Any]:
-    """Return the values of the fields of a call; ignore other entries.
+def read_fields(fields: Fields, method: str, query: bytes, body: bytes) -> list[Any]:
+    """Return the values of the fields of a call, from the query of a GET or the body of a POST; ignore other entries.
 
     Raises:
         BodyError: If the body is not a JSON object, or a field is missing or has another type.
     """
     values: list[Any] = []
-    if not route.fields:
+    if not fields:
         return values
-    where = "query" if route.method == "GET" else "body"
+    where = "query" if method == "GET" else "body"
     sent = _parameters(query) if where == "query" else _object(body)
-    for name, read, default in route.fields:
+    for name, (read, default) in fields.items():
         if name in sent:
             try:
                 values.append(read(sent[name]))
             except ValueError as error:
                 raise BodyError([where, name], str(error)) from None
-        elif default is _NEEDED:
+        elif default is inspect.Parameter.empty:
             raise BodyError([where, name], "Field required")
         else:
             values.append(default)
@@ -109,9 +105,8 @@ def read_fields(route: CallRoute, query: bytes, body: bytes) -> list[Any]:
 
 
 def _parameters(query: bytes) -> dict[str, str]:
-    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
     sent = dict[str, str]()
-    for name, value in pairs:
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name in sent:
             raise BodyError(["query"], f"expected the parameter {quoted(name)} once, got it twice")
         sent[name] = value

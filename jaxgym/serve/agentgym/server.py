@@ -16,7 +16,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from jaxgym.errors import OptionError
-from jaxgym.serve.agentgym.bodies import BodyError, CallRoute, read_fields
+from jaxgym.serve.agentgym.bodies import BodyError, Fields, fields_of, read_fields
 from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
 from jaxgym.serve.agentgym.wrappers import short_name_of, wrap
 from jaxgym.serve.errors import CapacityError, SessionError
@@ -45,13 +45,13 @@ class AgentGymApp:
             separates_clients: Whether an environment belongs to the token of the client that created it.
         """
         self._pool, self.wrappers, self._separates_clients = pool, dict(wrappers), separates_clients
-        self._routes = dict[tuple[str, str], tuple[CallRoute, Callable[..., Awaitable[Any]]]]()
+        self._routes = dict[tuple[str, str], tuple[Fields, Callable[..., Awaitable[Any]]]]()
         self._timer: asyncio.TimerHandle | None = None
         for prefix, wrapper in wrappers.items():
             wrapper.prepare()
-            for route in wrapper.ROUTES:
-                path = f"{prefix}{route.path}".rstrip("/") or "/"
-                self._routes[route.method, path] = route, getattr(wrapper, route.call)
+            for (method, path), name in wrapper.ROUTES.items():
+                call = getattr(wrapper, name)
+                self._routes[method, f"{prefix}{path}".rstrip("/") or "/"] = fields_of(call), call
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -80,13 +80,11 @@ class AgentGymApp:
         known = self._routes.get((method, path)) or self._routes.get((method, path.rstrip("/") or "/"))
         if known is None:
             return self._unknown(path.rstrip("/") or "/")
-        route, call = known
+        fields, call = known
         try:
-            fields = read_fields(route, query, body)
+            return _OK, await call(owner, *read_fields(fields, method, query, body))
         except BodyError as error:
             return _MALFORMED, {"detail": [{"type": "value_error", "loc": error.where, "msg": str(error)}]}
-        try:
-            return _OK, await call(owner, *fields)
         except CapacityError as error:
             return _FULL, {"error": message_of(error)}
         except SessionError as error:

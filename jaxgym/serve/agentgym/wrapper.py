@@ -6,14 +6,14 @@ A wrapper follows AgentGym's guide for environments. A subclass can change respo
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from jaxgym import levels, text
-from jaxgym.serve.agentgym.bodies import CallRoute, Field, integer, integers, optional, string, texts
-from jaxgym.serve.errors import RequestError, SessionError, UnknownSessionError
+from jaxgym.serve.errors import PartialStepError, RequestError, SessionError, UnknownSessionError
 from jaxgym.serve.images import as_base64, data_url, png
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import Opening, TurnResult
@@ -21,9 +21,6 @@ from jaxgym.serve.web.answers import message_of
 from jaxgym.serve.web.http import Hosted
 
 _MOST_UNKNOWN = 16  # maximum size of a batch without a known id that gets an error for each id
-
-ID = Field("id", integer)
-"""Field of an environment's id."""
 
 
 class GoneError(SessionError):
@@ -48,27 +45,17 @@ class AgentGymSession:
     first: str = ""
     last: dict[str, Any] = dataclasses.field(default_factory=dict[str, Any])
 
-    def begin(self, opening: Opening) -> dict[str, Any]:
-        """Record the start of an episode and return `last`."""
-        self.first = opening.text
-        self.last = {"observation": opening.text, "reward": 0.0, "score": 0.0, "done": False, **_image(opening.image)}
+    def note(self, made: Opening | TurnResult) -> dict[str, Any]:
+        """Record a turn or the start of an episode, and return `last`."""
+        if isinstance(made, Opening):
+            self.first = made.text
+            self.last = {"observation": made.text, "reward": 0.0, "score": 0.0, "done": False}
+        else:
+            self.last = {"observation": made.text, "reward": made.reward, "score": made.total_reward}
+            self.last["done"] = made.terminated or made.truncated
+        if made.image is not None:
+            self.last["image"] = as_base64(made.image)
         return self.last
-
-    def note(self, result: TurnResult) -> dict[str, Any]:
-        """Record a turn and return `last`."""
-        self.last = {
-            "observation": result.text,
-            "reward": result.reward,
-            "score": result.total_reward,
-            "done": result.terminated or result.truncated,
-            **_image(result.image),
-        }
-        return self.last
-
-
-def _image(image: bytes | None) -> dict[str, str]:
-    """Return the entry of a response with a PNG as base64; empty without an image."""
-    return {} if image is None else {"image": as_base64(image)}
 
 
 class AgentGymWrapper:
@@ -78,21 +65,22 @@ class AgentGymWrapper:
     the response `{"error": ...}`. The system prompt is empty before `prepare`.
     """
 
-    ROUTES: ClassVar[tuple[CallRoute, ...]] = (
-        CallRoute("GET", "/", "hello"),
-        CallRoute("POST", "/create", "create"),
-        CallRoute("POST", "/step", "step", (ID, Field("action", string))),
-        CallRoute("POST", "/reset", "reset", (ID, Field("data_idx", optional(integer), 0))),
-        CallRoute("GET", "/observation", "observe", (ID,)),
-        CallRoute("POST", "/close", "close", (ID,)),
-        CallRoute("GET", "/detail", "detail", (ID,)),
-        CallRoute("POST", "/render", "render", (ID,)),
-        CallRoute("GET", "/list_envs", "list_envs"),
-        CallRoute("GET", "/instruction_text", "instruction_text"),
-        CallRoute("POST", "/step_batch", "step_batch", (Field("ids", integers), Field("actions", texts))),
-        CallRoute("POST", "/reset_batch", "reset_batch", (Field("ids", integers), Field("data_idxs", integers))),
-    )
-    """The routes, each with its method and the fields of its body or query."""
+    ROUTES: ClassVar[Mapping[tuple[str, str], str]] = {
+        ("GET", "/"): "hello",
+        ("POST", "/create"): "create",
+        ("POST", "/step"): "step",
+        ("POST", "/reset"): "reset",
+        ("GET", "/observation"): "observe",
+        ("POST", "/close"): "close",
+        ("GET", "/detail"): "detail",
+        ("POST", "/render"): "render",
+        ("GET", "/list_envs"): "list_envs",
+        ("GET", "/instruction_text"): "instruction_text",
+        ("POST", "/step_batch"): "step_batch",
+        ("POST", "/reset_batch"): "reset_batch",
+    }
+    """Name of the method of each route. The arguments after the owner are the fields of the body, or of the query of a
+    GET; see `jaxgym.serve.agentgym.bodies.fields_of`. Without fields, the body is ignored."""
 
     def __init__(self, name: str, pool: SessionPool, options: Mapping[str, Any] | None = None):
         """Make a wrapper, with options for its sessions; raises `UnknownIdError` as `jaxgym.text.text_spec_of` does."""
@@ -122,9 +110,7 @@ class AgentGymWrapper:
 
     def sweep(self) -> None:
         """Remove environments whose sessions the pool has closed because they were idle."""
-        gone = [number for number, running in self._running.items() if running.key not in self._pool]
-        for number in gone:
-            del self._running[number]
+        self._running = {number: each for number, each in self._running.items() if each.key in self._pool}
 
     def seed_of(self, data_idx: int) -> int:
         """Return the level seed of a task.
@@ -147,47 +133,40 @@ class AgentGymWrapper:
         """Create an environment and return its id; its task is task 0 until a reset."""
         return {"id": await self._create(owner, 0)}
 
-    async def step(self, owner: str | None, number: int, action: str) -> Any:
+    async def step(self, owner: str | None, id: int, action: str) -> Any:
         """Make a turn; after the end it changes nothing and its reward is 0."""
-        running = self._find(owner, number)
-        try:
-            result = await self._pool.astep(running.key, action)
-        except UnknownSessionError:
-            raise self._gone(number) from None
-        return self.step_answer(running.note(result))
+        running = self._find(owner, id)
+        with self._if_open(id):
+            return self.step_answer(running.note(await self._pool.astep(running.key, action)))
 
-    async def reset(self, owner: str | None, number: int, data_idx: int | None) -> Any:
+    async def reset(self, owner: str | None, id: int, data_idx: int | None = 0) -> Any:
         """Start a task."""
-        running = self._find(owner, number)
-        return self.reset_answer(number, await self._start(number, running, data_idx or 0))
+        return self.reset_answer(id, await self._start(id, self._find(owner, id), data_idx or 0))
 
-    async def observe(self, owner: str | None, number: int) -> Any:
+    async def observe(self, owner: str | None, id: int) -> Any:
         """Return the last observation; start the task if necessary."""
-        return self.observation_answer((await self._started(owner, number)).last)
+        return self.observation_answer((await self._started(owner, id)).last)
 
-    async def close(self, owner: str | None, number: int) -> Any:
+    async def close(self, owner: str | None, id: int) -> Any:
         """Close an environment; its id is not used again."""
         try:
-            await self._close(owner, number)
+            await self._close(owner, id)
         except SessionError as error:
             return {"closed": False, "error": message_of(error)}
         return {"closed": True}
 
-    async def detail(self, owner: str | None, number: int) -> Any:
+    async def detail(self, owner: str | None, id: int) -> Any:
         """Return the status of an environment."""
-        running = await self._started(owner, number)
+        running = await self._started(owner, id)
         return {**running.last, "deleted": False, "text_version": running.text_version}
 
     # Further routes.
 
-    async def render(self, owner: str | None, number: int) -> Any:
+    async def render(self, owner: str | None, id: int) -> Any:
         """Return the frame of an environment as a data URL of a PNG; the first call compiles for a second."""
-        running = await self._started(owner, number)
-        try:
-            frame = await asyncio.to_thread(self._pool.frame, running.key)
-        except UnknownSessionError:
-            raise self._gone(number) from None
-        return data_url(png(frame))
+        running = await self._started(owner, id)
+        with self._if_open(id):
+            return data_url(png(await asyncio.to_thread(self._pool.frame, running.key)))
 
     async def list_envs(self, owner: str | None) -> Any:
         """Return the ids of the caller's environments."""
@@ -198,28 +177,21 @@ class AgentGymWrapper:
         """Return the system prompt."""
         return self.system_prompt
 
-    async def step_batch(self, owner: str | None, numbers: Sequence[int], actions: Sequence[str]) -> Any:
+    async def step_batch(self, owner: str | None, ids: list[int], actions: list[str]) -> Any:
         """Make a turn in each of several environments; return the response of each step."""
-        if len(numbers) != len(actions):
-            raise RequestError(f"actions: expected one for each of {len(numbers)} ids, got {len(actions)}.")
-        found, answers = self._find_all(owner, numbers)
-        indices = list(found)
-        results = self._pool.step([found[index].key for index in indices], [actions[index] for index in indices])
-        for index, result in zip(indices, results, strict=True):
-            answers[index] = self.step_answer(found[index].note(result))
-        return answers
 
-    async def reset_batch(self, owner: str | None, numbers: Sequence[int], data_idxs: Sequence[int]) -> Any:
+        def step(keys: Sequence[str], replies: Sequence[str]) -> Sequence[Any]:
+            try:
+                return self._pool.step(keys, replies)
+            except PartialStepError as error:
+                return [error.results.get(key, error) for key in keys]
+
+        return self._batch(owner, ids, "actions", actions, step, lambda _, last: self.step_answer(last))
+
+    async def reset_batch(self, owner: str | None, ids: list[int], data_idxs: list[int]) -> Any:
         """Start a task in each of several environments; return the response of each reset."""
-        if len(numbers) != len(data_idxs):
-            raise RequestError(f"data_idxs: expected one for each of {len(numbers)} ids, got {len(data_idxs)}.")
         seeds = [self.seed_of(data_idx) for data_idx in data_idxs]
-        found, answers = self._find_all(owner, numbers)
-        indices = list(found)
-        openings = self._pool.reset([found[index].key for index in indices], [seeds[index] for index in indices])
-        for index, opening in zip(indices, openings, strict=True):
-            answers[index] = self.reset_answer(numbers[index], found[index].begin(opening))
-        return answers
+        return self._batch(owner, ids, "data_idxs", seeds, self._pool.reset, self.reset_answer)
 
     # Responses; `last` has observation, reward, score, done and perhaps image.
 
@@ -259,28 +231,59 @@ class AgentGymWrapper:
             return GoneError(f"Environment {number} was closed{why} or belongs to another token. Create another one.")
         return GoneError(f"Unknown environment {reprlib.repr(number)}. Use an id that /create returned.")
 
-    def _find_all(self, owner: str | None, numbers: Sequence[int]) -> tuple[dict[int, AgentGymSession], list[Any]]:
-        """Return the known environments by their index in a batch, and the responses with the errors of the others."""
+    @contextlib.contextmanager
+    def _if_open(self, number: int) -> Iterator[None]:
+        """Raise `GoneError` if the session of an environment is closed during a call."""
+        try:
+            yield
+        except UnknownSessionError:
+            raise self._gone(number) from None
+
+    def _batch(
+        self,
+        owner: str | None,
+        numbers: Sequence[int],
+        name: str,
+        values: Sequence[Any],
+        make: Callable[[Sequence[str], Sequence[Any]], Sequence[Any]],
+        response: Callable[[int, dict[str, Any]], Any],
+    ) -> list[Any]:
+        """Make a call of each of several environments; return the responses, with the errors of unknown ids.
+
+        Args:
+            owner: The caller.
+            numbers: The ids.
+            name: Name of the argument `values` in error messages.
+            values: The argument of each call.
+            make: Takes session ids and values; returns the result or the error of each.
+            response: Takes an id and its new `last`; returns the response.
+        """
+        if len(numbers) != len(values):
+            raise RequestError(f"{name}: expected one for each of {len(numbers)} ids, got {len(values)}.")
         if len(set(numbers)) < len(numbers):
             raise RequestError("ids: expected different ids in a batch, got one twice.")
         if len(numbers) > self._pool.capacity:
             raise RequestError(f"ids: expected at most {self._pool.capacity} in a batch, got {len(numbers)}.")
-        found, answers = dict[int, AgentGymSession](), list[Any]([None] * len(numbers))
-        for index, number in enumerate(numbers):
+        found, results = dict[int, AgentGymSession](), dict[int, Any]()
+        for number in numbers:
             try:
-                found[index] = self._find(owner, number)
+                found[number] = self._find(owner, number)
             except GoneError as error:
-                answers[index] = {"error": message_of(error)}
+                results[number] = error
         if not found and len(numbers) > _MOST_UNKNOWN:
             raise self._gone(numbers[0])
-        return found, answers
+        known = [value for number, value in zip(numbers, values, strict=True) if number in found]
+        results.update(zip(found, make([running.key for running in found.values()], known), strict=True))
+        return [
+            {"error": message_of(result)}
+            if isinstance(result := results[number], Exception)
+            else response(number, found[number].note(result))
+            for number in numbers
+        ]
 
     async def _start(self, number: int, running: AgentGymSession, data_idx: int) -> dict[str, Any]:
-        try:
-            opening = await self._pool.areset(running.key, self.seed_of(data_idx))
-        except UnknownSessionError:
-            raise self._gone(number) from None
-        return running.begin(opening)
+        with self._if_open(number):
+            return running.note(await self._pool.areset(running.key, self.seed_of(data_idx)))
 
     async def _started(self, owner: str | None, number: int) -> AgentGymSession:
         running = self._find(owner, number)

@@ -11,8 +11,7 @@ from jaxgym import levels, text
 from jaxgym.envs.textcraft.game import level_of_task
 from jaxgym.envs.textcraft.world import world
 from jaxgym.serve.agentgym import babyai
-from jaxgym.serve.agentgym.bodies import CallRoute, Field, optional, string
-from jaxgym.serve.agentgym.wrapper import ID, AgentGymWrapper
+from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import SESSION_OPTIONS
 
@@ -24,17 +23,11 @@ class TextCraftWrapper(AgentGymWrapper):
     first task of an environment is that of its id.
     """
 
-    ROUTES: ClassVar[tuple[CallRoute, ...]] = (
-        *(route for route in AgentGymWrapper.ROUTES if route.path != "/create"),
-        CallRoute(
-            "POST",
-            "/create",
-            "create",
-            (Field("commands", optional(string), None), Field("goal", optional(string), None)),
-        ),
-        CallRoute("GET", "/commands", "commands", (ID,)),
-        CallRoute("GET", "/goal", "goal", (ID,)),
-    )
+    ROUTES: ClassVar[Mapping[tuple[str, str], str]] = {
+        **AgentGymWrapper.ROUTES,
+        ("GET", "/commands"): "commands",
+        ("GET", "/goal"): "goal",
+    }
 
     def prepare(self) -> None:
         """Make the levels of all tasks and compile the programs."""
@@ -55,22 +48,22 @@ class TextCraftWrapper(AgentGymWrapper):
         number = await self._create(owner, self._count)
         return self.reset_answer(number, await self._start(number, self._running[number], number))
 
-    async def close(self, owner: str | None, number: int) -> Any:
+    async def close(self, owner: str | None, id: int) -> Any:
         """Close an environment; return whether it was open."""
-        return await self._close_if_open(owner, number)
+        return await self._close_if_open(owner, id)
 
-    async def detail(self, owner: str | None, number: int) -> Any:
+    async def detail(self, owner: str | None, id: int) -> Any:
         """Return the status of an environment."""
-        last = self._find(owner, number).last
+        last = self._find(owner, id).last
         return {"observation": last["observation"], "done": last["done"], "reward": last["reward"], "deleted": False}
 
-    async def commands(self, owner: str | None, number: int) -> Any:
+    async def commands(self, owner: str | None, id: int) -> Any:
         """Return the crafting commands of the task, one on each line."""
-        return self._find(owner, number).first.partition("\n\nGoal: craft ")[0].removeprefix("Crafting commands:\n")
+        return self._find(owner, id).first.partition("\n\nGoal: craft ")[0].removeprefix("Crafting commands:\n")
 
-    async def goal(self, owner: str | None, number: int) -> Any:
+    async def goal(self, owner: str | None, id: int) -> Any:
         """Return the item to craft."""
-        return self._find(owner, number).first.partition("\n\nGoal: craft ")[2].removesuffix(".")
+        return self._find(owner, id).first.partition("\n\nGoal: craft ")[2].removesuffix(".")
 
     def step_answer(self, last: dict[str, Any]) -> Any:
         """Return the response of a step."""
