@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxgym import text
 from jaxgym.errors import OptionError
-from jaxgym.serve.pool.logic import Logic
+from jaxgym.serve.pool.programs import Logic
 from jaxgym.serve.sessions import SESSION_OPTIONS
 from jaxgym.text import ParsedAction, Turn, contract
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxgym
-from jaxgym.serve.pool.logic import Logic
+from jaxgym.serve.pool.programs import Logic
 from tests.ids import memory_gym
 
 

@@ -15,7 +15,7 @@ from jaxgym.serve.agentgym.server import load
 from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.page.routes import MOST_PLAYED
 from jaxgym.serve.web import http
-from jaxgym.serve.web.parsing import quoted
+from jaxgym.serve.web.answers import quoted
 from jaxgym.serve.web.serving import AgentGym, OpenEnv
 from tests.serve import corridor, test_agentgym, test_openenv
 from tests.serve.running import running

@@ -14,7 +14,7 @@ import pytest
 
 from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.web import http
-from jaxgym.serve.web.parsing import read_json
+from jaxgym.serve.web.answers import read_json
 from jaxgym.serve.web.serving import OpenEnv
 from tests.serve import corridor, test_openenv
 

@@ -26,13 +26,12 @@ from websockets.sync.client import ClientConnection, connect
 from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.serve import command
-from jaxgym.serve.openenv import endings
+from jaxgym.serve.openenv import conversation
 from jaxgym.serve.openenv import server as openenv_server
-from jaxgym.serve.openenv.app import OpenEnvApp
 from jaxgym.serve.openenv.client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
 from jaxgym.serve.openenv.rpc import Methods, tools_of
-from jaxgym.serve.openenv.session import ClientSession
-from jaxgym.serve.openenv.sessions import SPARE, ClientSessions
+from jaxgym.serve.openenv.server import OpenEnvApp
+from jaxgym.serve.openenv.sessions import SPARE, ClientSession, ClientSessions
 from jaxgym.serve.pool.pool import MOST_SESSIONS
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import OpenEnv, bind
@@ -237,16 +236,16 @@ def test_an_idle_session_is_closed_and_its_socket_too(hosted: http.Hosted) -> No
 
 
 def test_a_client_that_does_not_read_that_it_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endings, "_PATIENCE", 0.05)
+    monkeypatch.setattr(conversation, "_PATIENCE", 0.05)
 
     async def stuck(_: Any) -> None:
         await asyncio.Event().wait()
 
     async def hang_up() -> bool:
-        conversation = asyncio.create_task(stuck(None))
-        await endings.hanging_up(stuck, conversation)()
-        await asyncio.wait([conversation])
-        return conversation.cancelled()
+        talk = asyncio.create_task(stuck(None))
+        await conversation.hanging_up(stuck, talk)()
+        await asyncio.wait([talk])
+        return talk.cancelled()
 
     assert asyncio.run(hang_up())
 

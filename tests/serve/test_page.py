@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 from jaxgym import text
 from jaxgym.serve.agentgym.server import AgentGymApp, make_app
 from jaxgym.serve.agentgym.wrappers import wrap
-from jaxgym.serve.openenv.app import OpenEnvApp
+from jaxgym.serve.openenv.server import OpenEnvApp
 from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.page import routes
 from jaxgym.serve.page.views import view_of

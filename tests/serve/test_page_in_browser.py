@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from jaxgym.serve.openenv.app import OpenEnvApp
+from jaxgym.serve.openenv.server import OpenEnvApp
 from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import OpenEnv

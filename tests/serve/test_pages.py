@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from jaxgym.serve.openenv.app import OpenEnvApp
-from jaxgym.serve.openenv.server import make_app
+from jaxgym.serve.openenv.server import OpenEnvApp, make_app
 from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import OpenEnv

@@ -17,7 +17,7 @@ from jaxgym.errors import OptionError, UnknownIdError
 from jaxgym.serve import episodes
 from jaxgym.serve import rollout as rollouts
 from jaxgym.serve.pool import SessionPool
-from jaxgym.serve.rollout import command, local_model, runs
+from jaxgym.serve.rollout import command, policies, runs
 from tests.serve import chat_server, corridor
 
 QUICK = rollouts.RolloutSettings(retries=2, backoff_seconds=0.0, turn_seconds=5.0)
@@ -576,7 +576,7 @@ def test_an_episode_without_a_turn_earns_no_reward_for_the_form_of_its_replies()
     [([5, 6, 2, 0, 0], "stop", 3), ([5, 6, 7], "length", 3), ([2, 2], "stop", 1), ([], "length", 0)],
 )
 def test_a_local_model_counts_tokens_up_to_its_end_token(tokens: list[int], reason: str, count: int) -> None:
-    choice = local_model.choice_of("up", tokens, 9, {2, 3})
+    choice = policies.choice_of("up", tokens, 9, {2, 3})
     assert (choice.finish_reason, choice.prompt_tokens, choice.completion_tokens) == (reason, 9, count)
 
 
@@ -710,7 +710,7 @@ def test_a_mistake_is_told_in_one_line(
 def test_a_local_model_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r'^missing packages: .* pip install torch transformers "jaxgym\[rollout\]"$'):
-        local_model.local_model(Path("folder"))
+        policies.local_model(Path("folder"))
 
 
 def test_an_endpoint_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

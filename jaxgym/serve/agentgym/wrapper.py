@@ -80,7 +80,7 @@ class AgentGymWrapper:
         ("POST", "/reset_batch"): "reset_batch",
     }
     """Name of the method of each route. The arguments after the owner are the fields of the body, or of the query of a
-    GET; see `jaxgym.serve.agentgym.bodies.fields_of`. Without fields, the body is ignored."""
+    GET; see `jaxgym.serve.agentgym.server.fields_of`. Without fields, the body is ignored."""
 
     def __init__(self, name: str, pool: SessionPool, options: Mapping[str, Any] | None = None):
         """Make a wrapper, with options for its sessions; raises `UnknownIdError` as `jaxgym.text.text_spec_of` does."""

@@ -8,9 +8,16 @@ from typing import Any
 
 from jaxgym.errors import OptionError
 from jaxgym.serve.rollout.command import Player
-from jaxgym.serve.rollout.endpoint import EndpointPolicy
-from jaxgym.serve.rollout.local_model import local_model
-from jaxgym.serve.rollout.policies import BatchPolicy, Choice, Policy, PolicyError, Request, choice_of_reply
+from jaxgym.serve.rollout.policies import (
+    BatchPolicy,
+    Choice,
+    EndpointPolicy,
+    Policy,
+    PolicyError,
+    Request,
+    choice_of_reply,
+    local_model,
+)
 from jaxgym.serve.rollout.scheduler import RolloutSettings
 
 

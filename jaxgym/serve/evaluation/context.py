@@ -13,8 +13,7 @@ from typing import Any
 
 from jaxgym import extras
 from jaxgym.serve.messages import content_text, recent
-from jaxgym.serve.rollout.local_model import from_folder, prompt_of
-from jaxgym.serve.rollout.policies import Chat, Choice, Policy, PolicyError, Request
+from jaxgym.serve.rollout.policies import Chat, Choice, Policy, PolicyError, Request, from_folder, prompt_of
 
 _BYTES_PER_TOKEN = 3
 _TOKENS_PER_MESSAGE = 4

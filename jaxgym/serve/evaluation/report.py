@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxgym.serve.evaluation.suite import TASKS, difficulties_of
-from jaxgym.serve.rollout.records import Record
+from jaxgym.serve.rollout.runs import Record
 
 PASSED = 0.5
 """Smallest success of a difficulty that counts for the memory span."""

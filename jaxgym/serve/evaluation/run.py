@@ -18,9 +18,7 @@ from jaxgym.serve.evaluation.suite import SUITE_VERSION, rows_for
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout.command import play_with_bar
 from jaxgym.serve.rollout.policies import Chat, Request
-from jaxgym.serve.rollout.records import Folder
-from jaxgym.serve.rollout.rewards import Blend
-from jaxgym.serve.rollout.runs import check
+from jaxgym.serve.rollout.runs import Blend, Folder, check
 from jaxgym.serve.rollout.scheduler import RolloutSettings, Scheduler
 
 CARD, REPORT, PLOT = "card.json", "report.md", "success"

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxgym.serve.errors import RequestError
-from jaxgym.serve.openenv.session import ClientSession
-from jaxgym.serve.openenv.sessions import ClientSessions
+from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
 from jaxgym.serve.sessions import Opening
 
 UNDO_TURNS = 16

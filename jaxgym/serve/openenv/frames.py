@@ -8,8 +8,7 @@ import reprlib
 from collections.abc import Container, Mapping
 from typing import Any
 
-from jaxgym.serve.web.answers import MOST_ERRORS, MOST_SAID
-from jaxgym.serve.web.parsing import quoted
+from jaxgym.serve.web.answers import MOST_ERRORS, MOST_SAID, quoted
 
 INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR = "INVALID_JSON", "UNKNOWN_TYPE", "VALIDATION_ERROR"
 EXECUTION_ERROR, CAPACITY_REACHED, SESSION_ERROR = "EXECUTION_ERROR", "CAPACITY_REACHED", "SESSION_ERROR"

@@ -10,13 +10,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from jaxgym.levels import SPLIT_SIZE
-from jaxgym.serve.openenv import frames, mcp
+from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import FrameError
-from jaxgym.serve.openenv.rpc import Methods
+from jaxgym.serve.openenv.rpc import Methods, respond_to_mcp
 from jaxgym.serve.openenv.sessions import ClientSessions
 from jaxgym.serve.openenv.tasks import SPLITS, seed_of, start_of
-from jaxgym.serve.web.answers import answer, exception_handlers
-from jaxgym.serve.web.parsing import quoted, read_json
+from jaxgym.serve.web.answers import answer, exception_handlers, quoted, read_json
 from jaxgym.serve.web.serving import Serving
 
 _UNREADABLE, _MISSING, _BAD = 422, 501, 400
@@ -173,7 +172,7 @@ class _Routes:
             return Response(await session.step(reply), media_type="application/json")
 
     async def mcp(self, request: Request) -> Response:
-        return await mcp.respond(request, self._sessions, self._methods)
+        return await respond_to_mcp(request, self._sessions, self._methods)
 
     async def splits(self, request: Request) -> Response:
         await self._check_name(request)

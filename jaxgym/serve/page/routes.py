@@ -26,10 +26,9 @@ from starlette.routing import Route
 from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.page.views import GameView, view_of
 from jaxgym.serve.pool.session import Session
-from jaxgym.serve.web.answers import answer, exception_handlers
+from jaxgym.serve.web.answers import answer, exception_handlers, read_json
 from jaxgym.serve.web.guard import App, Message, Receive, Send, is_page_request, token_of_request
 from jaxgym.serve.web.http import Hosted
-from jaxgym.serve.web.parsing import read_json
 from jaxgym.serve.web.serving import Serving
 
 PREFIX = "/page/"

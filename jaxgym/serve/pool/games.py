@@ -13,8 +13,7 @@ import numpy as np
 
 from jaxgym.errors import ContractError, OptionError
 from jaxgym.serve.images import Frame
-from jaxgym.serve.pool.logic import StepOutput
-from jaxgym.serve.pool.programs import Programs
+from jaxgym.serve.pool.programs import Programs, StepOutput
 from jaxgym.serve.pool.session import History, Session, SessionSnapshot
 from jaxgym.serve.sessions import SessionOptions, TurnResult, repeated
 from jaxgym.text import InvalidReply, ParsedAction, RewardTracker, TextInterface, Turns, contract
@@ -283,7 +282,7 @@ class GameTable:
         for session, snapshot in zip(sessions, before, strict=False):
             if session.past is not None:
                 session.past.append(snapshot)
-        return results
+        return [*results]
 
     def _parsed(self, reply: str | InvalidReply) -> ParsedAction | InvalidReply | ContractError:
         """Parse a reply, or return the error of a faulty parser.

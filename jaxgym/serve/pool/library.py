@@ -15,8 +15,7 @@ from jaxgym.errors import OptionError
 from jaxgym.options import check_names, plain, resolve
 from jaxgym.serve.images import default_scale
 from jaxgym.serve.pool.games import GameTable
-from jaxgym.serve.pool.logic import Logic
-from jaxgym.serve.pool.programs import Programs
+from jaxgym.serve.pool.programs import Logic, Programs
 from jaxgym.serve.sessions import SESSION_OPTIONS, SessionOptions
 from jaxgym.text import contract
 from jaxgym.text.interface import PARSING

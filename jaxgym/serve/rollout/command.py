@@ -11,12 +11,19 @@ from typing import Any
 from jaxgym import extras
 from jaxgym.errors import OptionError
 from jaxgym.levels import SPLIT_SIZE
-from jaxgym.serve.rollout.endpoint import EndpointPolicy
-from jaxgym.serve.rollout.local_model import local_model
-from jaxgym.serve.rollout.policies import BatchPolicy, Policy
-from jaxgym.serve.rollout.records import Folder, Record
-from jaxgym.serve.rollout.rewards import Blend
-from jaxgym.serve.rollout.runs import Row, Summary, arollout, check, read_rows, rows_of, summaries
+from jaxgym.serve.rollout.policies import BatchPolicy, EndpointPolicy, Policy, local_model
+from jaxgym.serve.rollout.runs import (
+    Blend,
+    Folder,
+    Record,
+    Row,
+    Summary,
+    arollout,
+    check,
+    read_rows,
+    rows_of,
+    summaries,
+)
 from jaxgym.serve.rollout.scheduler import RolloutSettings, Scheduler
 from jaxgym.serve.rollout.scripted import ScriptedPolicy
 

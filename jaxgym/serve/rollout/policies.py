@@ -2,10 +2,16 @@
 
 import asyncio
 import dataclasses
+import importlib
+import os
 import reprlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from jaxgym import extras
+from jaxgym.errors import OptionError
 
 Chat = list[dict[str, Any]]
 """Messages with `role` and `content`, oldest first."""
@@ -146,3 +152,221 @@ def choice_of_reply(reply: Any) -> Choice | PolicyError:
     if reply is None or isinstance(reply, str):
         return Choice(Message(reply))
     return PolicyError(f"expected a string or a Choice from the function, got {reprlib.repr(reply)}.")
+
+
+_WORTH_ANOTHER_TRY = (408, 409, 425, 429)
+_SERVER_ERRORS = 500
+_FIXES = {
+    401: ". Set the environment variable OPENAI_API_KEY.",
+    404: ". Check the URL, which ends in /v1 on most servers, and --model-name.",
+}
+"""How to mend a request, by the status of its response."""
+
+
+class EndpointPolicy(Policy):
+    """Policy that requests chat completions; for one event loop."""
+
+    def __init__(
+        self,
+        url: str,
+        model: str | None = None,
+        *,
+        api_key: str | None = None,
+        sampling: Mapping[str, Any] | None = None,
+        timeout_seconds: float = 120.0,
+    ):
+        """Make a client; it sends no request before the first reply.
+
+        Args:
+            url: The base URL, such as `http://localhost:8000/v1`.
+            model: The model's name; if None, the first that the endpoint lists.
+            api_key: The key; if None, the environment variable `OPENAI_API_KEY`, if it is set.
+            sampling: Arguments of a completion, such as `temperature` and `max_tokens`.
+            timeout_seconds: Timeout of a request in seconds.
+
+        Raises:
+            ImportError: If the package `openai` is missing.
+        """
+        try:
+            self._openai: Any = importlib.import_module("openai")
+        except ImportError as error:
+            raise ImportError(extras.missing("rollout", "openai")) from error
+        key = api_key or os.environ.get("OPENAI_API_KEY") or "none"
+        self._client = self._openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0, timeout=timeout_seconds)
+        self._url, self._model, self._sampling = url, model, dict(sampling or {})
+        self._naming = asyncio.Lock()
+
+    @property
+    def model(self) -> str | None:
+        """The model's name; None before the first reply if the endpoint selects it."""
+        return self._model
+
+    async def reply(self, request: Request) -> Choice:
+        """Return the completion of a chat, or raise `PolicyError` if the endpoint fails or returns something else.
+
+        A completion without text, such as `content: null`, is valid.
+        """
+        try:
+            model = await self._name()
+            # The client copies `messages` part by part, which takes longer than a turn of a long chat with images.
+            answer = await self._client.chat.completions.create(
+                model=model, messages=[], extra_body={"messages": request.messages}, **self._sampling
+            )
+            choice, usage = answer.choices[0], getattr(answer, "usage", None)
+            content = getattr(choice.message, "content", None)
+            if choice.message is None or not isinstance(content, str | list | None):
+                raise ValueError(f"its first choice has the message {choice.message!r}")
+        except PolicyError:
+            raise
+        except self._openai.APIStatusError as error:
+            is_final = error.status_code < _SERVER_ERRORS and error.status_code not in _WORTH_ANOTHER_TRY
+            fix = _FIXES.get(error.status_code, "")
+            reason = f"{self._url}: expected a completion, got status {error.status_code}: {error.message}{fix}"
+            raise PolicyError(reason, is_final=is_final) from error
+        except self._openai.OpenAIError as error:
+            raise PolicyError(
+                f"{self._url}: the request failed: {type(error).__name__}: {error} Check the URL, and that the server "
+                "is running."
+            ) from error
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise PolicyError(
+                f"{self._url}: expected a completion of OpenAI's chat API, got another response "
+                f"({type(error).__name__}: {error}). Check the URL, which ends in /v1 on most servers."
+            ) from error
+        reason = getattr(choice, "finish_reason", None)
+        return Choice(
+            Message(content),
+            reason if isinstance(reason, str) else None,
+            _tokens(usage, "prompt_tokens"),
+            _tokens(usage, "completion_tokens"),
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections to the endpoint."""
+        await self._client.close()
+
+    async def _name(self) -> str:
+        async with self._naming:
+            if self._model is None:
+                listed = await self._client.models.list()
+                if not listed.data:
+                    raise PolicyError(f"{self._url} lists no model. Pass --model-name.", is_final=True)
+                self._model = str(listed.data[0].id)
+            return self._model
+
+
+def _tokens(usage: Any, name: str) -> int | None:
+    """Return a number of tokens, or None if the endpoint does not report it."""
+    count = getattr(usage, name, None)
+    return count if type(count) is int and count >= 0 else None
+
+
+def local_model(
+    folder: Path,
+    *,
+    max_tokens: int = 256,
+    temperature: float = 1.0,
+    top_p: float | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+) -> Callable[[list[Chat]], list[Choice]]:
+    """Load a model and its tokenizer from a folder, without downloads.
+
+    Args:
+        folder: Folder that `save_pretrained` of the model and the tokenizer has written.
+        max_tokens: Maximum number of tokens of a reply.
+        temperature: Sampling temperature; 0 selects the most likely token.
+        top_p: Probability mass of nucleus sampling; None uses that of the model's folder.
+        seed: Seed of torch's random numbers; None leaves them as they are. Equal batches then get equal replies.
+        device: A device of torch; if None, a GPU if there is one, else the CPU.
+
+    Returns:
+        A function that takes chats and returns a reply for each, with the number of tokens of prompt and reply.
+
+    Raises:
+        ImportError: If `transformers` or `torch` is missing.
+        OptionError: If the folder contains no model.
+    """
+    torch, transformers = _packages()
+    if not (folder / "config.json").exists():
+        raise OptionError(f"{folder}: expected a folder written by save_pretrained, got one without a config.json.")
+    tokenizer = from_folder(transformers.AutoTokenizer, folder, padding_side="left")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    model = from_folder(transformers.AutoModelForCausalLM, folder, dtype="auto").to(device)
+    model.eval()
+    if seed is not None:
+        torch.manual_seed(seed)
+    sampling, ends = _sampling(temperature, top_p), _ends(model, tokenizer)
+
+    def replies(chats: list[Chat]) -> list[Choice]:
+        prompts = [prompt_of(tokenizer, chat) for chat in chats]
+        batch = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False).to(device)
+        with torch.no_grad():
+            made = model.generate(
+                input_ids=batch["input_ids"],
+                attention_mask=batch["attention_mask"],
+                max_new_tokens=max_tokens,
+                pad_token_id=tokenizer.pad_token_id,
+                **sampling,
+            )
+        tokens = made[:, batch["input_ids"].shape[1] :]
+        texts = tokenizer.batch_decode(tokens, skip_special_tokens=True)
+        prompt_sizes = batch["attention_mask"].sum(1).tolist()
+        return [
+            choice_of(text, written, size, ends)
+            for text, written, size in zip(texts, tokens.tolist(), prompt_sizes, strict=True)
+        ]
+
+    return replies
+
+
+def from_folder(loader: Any, folder: Path, **arguments: Any) -> Any:
+    """Return what a class of transformers loads from a folder, without downloads.
+
+    Raises:
+        OptionError: If the class can't read the folder.
+    """
+    try:
+        return loader.from_pretrained(folder, local_files_only=True, **arguments)
+    except Exception as error:  # transformers, tokenizers and safetensors raise errors of many classes for bad files
+        reason = str(error).strip().partition("\n")[0]
+        raise OptionError(
+            f"{folder}: expected a folder written by save_pretrained of the model and of the tokenizer, got "
+            f"{type(error).__name__}: {reason}"
+        ) from error
+
+
+def _packages() -> tuple[Any, Any]:
+    try:
+        return importlib.import_module("torch"), importlib.import_module("transformers")
+    except ImportError as error:
+        raise ImportError(extras.missing("rollout", error.name, beside=("torch", "transformers"))) from error
+
+
+def choice_of(text: str, tokens: Sequence[int], prompt_tokens: int, ends: set[int]) -> Choice:
+    """Return the choice of a generated row: its text, and its tokens, perhaps with an end token and padding."""
+    size = next((place for place, token in enumerate(tokens, 1) if token in ends), None)
+    reason = "length" if size is None else "stop"
+    return Choice(Message(text), reason, prompt_tokens, len(tokens) if size is None else size)
+
+
+def _sampling(temperature: float, top_p: float | None) -> dict[str, Any]:
+    if temperature <= 0:
+        return {"do_sample": False}
+    return {"do_sample": True, "temperature": temperature, **({} if top_p is None else {"top_p": top_p})}
+
+
+def _ends(model: Any, tokenizer: Any) -> set[int]:
+    given = getattr(model.generation_config, "eos_token_id", None)
+    given = tokenizer.eos_token_id if given is None else given
+    return set(given) if isinstance(given, list | tuple) else {given}
+
+
+def prompt_of(tokenizer: Any, chat: Chat) -> str:
+    """Return the text of a chat with the start of a reply, by the chat template of the tokenizer if it has one."""
+    if tokenizer.chat_template:
+        return tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    said = "".join(f"{message['role']}: {message['content']}\n\n" for message in chat)
+    return f"{said}assistant: "

@@ -4,17 +4,177 @@ import asyncio
 import dataclasses
 import json
 import math
+import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxgym import text
-from jaxgym.errors import OptionError
+from jaxgym.errors import OptionError, nearest
 from jaxgym.serve.episodes import check_row_options, options_of
 from jaxgym.serve.rollout.policies import Request
-from jaxgym.serve.rollout.records import Folder, Record
-from jaxgym.serve.rollout.rewards import Blend
 from jaxgym.serve.rollout.scheduler import Scheduler
+
+COMPLETIONS, SETTINGS = "completions.jsonl", "settings.json"
+
+Record = dict[str, Any]
+
+
+class Folder:
+    """Folder of a run that can be continued; `records` are its trajectories without an error, by row index."""
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]):
+        """Open or create a folder; drop incomplete lines and failed trajectories.
+
+        Args:
+            path: The folder.
+            settings: Settings that determine the trajectories, in JSON.
+
+        Raises:
+            OptionError: If the folder is of a run with other settings, or its settings file is invalid.
+            OSError: If it can't be written.
+        """
+        self.path = path
+        plain = json.loads(json.dumps(settings))
+        known = path / SETTINGS
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if not known.exists():
+                _write(known, json.dumps(plain, indent=1) + "\n")
+        except OSError as error:
+            raise OSError(f"can't write to {path}: {error.strerror}. Use another folder.") from error
+        try:
+            before = json.loads(known.read_text())
+        except ValueError as error:
+            raise OptionError(f"{known}: expected JSON, got {error}. Use another folder.") from error
+        differs = _difference("", before, plain)
+        if differs is not None:
+            name, before, after = differs
+            raise OptionError(
+                f"{path}: expected {name}={reprlib.repr(before)} as in the run of this folder, got "
+                f"{reprlib.repr(after)}. Use the same settings to continue the run, or another --out folder."
+            )
+        self.records: dict[int, Record] = {}
+        self._file = path / COMPLETIONS
+        if self._file.exists():
+            for line in self._file.read_text().splitlines():
+                record = _record_of(line)
+                if record is not None and record["error"] is None:
+                    self.records[record["index"]] = record
+            _write(self._file, "".join(json.dumps(record) + "\n" for record in self.records.values()))
+
+    def add(self, record: Record) -> None:
+        """Append a trajectory."""
+        with self._file.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+        self.records[record["index"]] = record
+
+
+def _difference(name: str, before: Any, after: Any) -> tuple[str, Any, Any] | None:
+    """Return the path of the first difference of two JSON values, and both values there; None if they are equal."""
+    if before == after:
+        return None
+    if isinstance(before, dict) and isinstance(after, dict):
+        places = sorted({*before, *after})
+        pairs = [(f"{name}[{place!r}]" if name else place, before.get(place), after.get(place)) for place in places]
+    elif isinstance(before, list) and isinstance(after, list):
+        if len(before) != len(after):
+            return f"number of {name}", len(before), len(after)
+        pairs = [(f"{name}[{place}]", *pair) for place, pair in enumerate(zip(before, after, strict=True))]
+    else:
+        return name or "settings", before, after
+    return next((found for pair in pairs if (found := _difference(*pair)) is not None), (name, before, after))
+
+
+def _record_of(line: str) -> Record | None:
+    """Return the trajectory of a line, or None if the line is incomplete."""
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return record if isinstance(record, dict) and {"index", "error"} <= record.keys() else None
+
+
+def _write(path: Path, content: str) -> None:
+    """Write a file atomically."""
+    beside = path.with_suffix(".partial")
+    beside.write_text(content)
+    beside.replace(path)
+
+
+GYM = "gym"
+"""Name of the column with the sum of an episode's rewards, the last column."""
+
+RewardFunction = Callable[..., Sequence[float]]
+
+_CONCISE, _WORDY = 400, 4000
+
+
+def format_reward(completions: Sequence[str], rollout_infos: Sequence[Mapping[str, Any]], **_: Any) -> list[float]:
+    """Return the share of replies in the form of the prompt, from 0 to 1; 0 without a reply."""
+    del completions
+    return [infos["num_exact"] / infos["num_turns"] if infos["num_turns"] else 0.0 for infos in rollout_infos]
+
+
+def length_reward(completions: Sequence[str], messages: Sequence[Sequence[Mapping[str, Any]]], **_: Any) -> list[float]:
+    """Return 1 for a mean reply length of at most 400 characters, falling linearly to 0 at 4000, or without a reply."""
+    del completions
+    rewards = []
+    for chat in messages:
+        lengths = [len(message["content"]) for message in chat if message["role"] == "assistant"]
+        mean = sum(lengths) / len(lengths) if lengths else _WORDY
+        rewards.append(min(max((_WORDY - mean) / (_WORDY - _CONCISE), 0.0), 1.0))
+    return rewards
+
+
+BUILT_IN: Mapping[str, RewardFunction] = {"format": format_reward, "length": length_reward}
+"""Reward functions by name."""
+
+
+class Blend:
+    """Weighted sum of reward functions and the gym column, the last of `columns`."""
+
+    def __init__(self, functions: Sequence[str | RewardFunction] = (), weights: Sequence[float] | None = None):
+        """Make a weighted sum of functions or names of `BUILT_IN`; the weights are 1 if None.
+
+        Raises:
+            OptionError: If a name is unknown or used twice, or the weights are not one finite number for each column.
+        """
+        named: dict[str, RewardFunction] = {}
+        for function in functions:
+            if isinstance(function, str) and function not in BUILT_IN:
+                known = ", ".join(BUILT_IN)
+                raise OptionError(f"Unknown reward {function!r}{nearest(function, BUILT_IN)}. Use one of {known}.")
+            name = function if isinstance(function, str) else getattr(function, "__name__", type(function).__name__)
+            if name in named or name == GYM:
+                raise OptionError(f"expected reward functions with different names, got {name!r} twice.")
+            named[name] = BUILT_IN[function] if isinstance(function, str) else function
+        self._functions = named
+        self.columns = (*named, GYM)
+        self.weights = tuple(weights) if weights is not None else (1.0,) * len(self.columns)
+        if len(self.weights) != len(self.columns):
+            raise OptionError(
+                f"reward_weights: expected {len(self.columns)} numbers ({', '.join(self.columns)}), "
+                f"got {len(self.weights)}."
+            )
+        if not all(map(math.isfinite, self.weights)):
+            raise OptionError(f"reward_weights: expected finite numbers, got {list(self.weights)}.")
+
+    def of(
+        self, chat: Sequence[Mapping[str, Any]], infos: Mapping[str, Any], row: Mapping[str, Any]
+    ) -> tuple[float, dict[str, float]]:
+        """Return the reward of a trajectory and its columns; raise `OptionError` unless each one is a number."""
+        said = [message["content"] for message in chat if message["role"] == "assistant"]
+        columns = {name: [value] for name, value in row.items()} | {"messages": [chat], "rollout_infos": [infos]}
+        rewards: dict[str, float] = {}
+        for name, function in self._functions.items():
+            given = list(function([said[-1] if said else ""], **columns))
+            if len(given) != 1:
+                raise OptionError(f"{name}: expected one reward for one trajectory, got {len(given)}.")
+            rewards[name] = float(given[0])
+        rewards[GYM] = float(infos["total_reward"])
+        return sum(weight * rewards[name] for name, weight in zip(self.columns, self.weights, strict=True)), rewards
+
 
 Row = dict[str, Any]
 """Columns of a dataset row; `env_config` has the `name`, the `seed` and the options of the environment."""

@@ -12,7 +12,7 @@ import numpy as np
 from jaxgym import registry, text
 from jaxgym.errors import OptionError
 from jaxgym.options import plain
-from jaxgym.serve.pool.logic import Logic
+from jaxgym.serve.pool.programs import Logic
 from jaxgym.serve.rollout.policies import Choice, Message, Policy, Request
 from jaxgym.serve.sessions import SESSION_OPTIONS
 

@@ -6,8 +6,7 @@ from typing import Any
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from jaxgym.serve.web.answers import MOST_SAID
-from jaxgym.serve.web.parsing import quoted
+from jaxgym.serve.web.answers import MOST_SAID, quoted
 
 MOST_PIECES = 1024
 """Maximum number of pieces of a message."""
