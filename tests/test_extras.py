@@ -97,6 +97,6 @@ def test_a_package_that_is_installed_and_broken_is_named() -> None:
 
 
 def test_the_client_of_openenv_names_the_package_that_it_needs(tmp_path: Path) -> None:
-    ran = run_without(tmp_path, ["websockets"], "jaxgym.serve.openenv.remote")
+    ran = run_without(tmp_path, ["websockets"], "jaxgym.serve.openenv.client")
     message = "ImportError: missing package: websockets. Install it with: pip install websockets"
     assert ran.stderr.splitlines()[-1] == message

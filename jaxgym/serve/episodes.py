@@ -5,8 +5,8 @@ opens another session and repeats its replies: the same seed and replies give th
 """
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import jax
 
@@ -24,46 +24,17 @@ IDLE_SECONDS = 600.0
 """Time without a call in seconds after which the shared pool can close a session."""
 
 
-class EpisodePool(Protocol):
-    """Pool of an episode: the methods that `SessionPool` and `jaxgym.serve.ray.RayPool` share."""
-
-    def __len__(self) -> int: ...
-    def prepare(self, name: str, options: Mapping[str, Any] | None = None) -> str:
-        """Make a game."""
-        ...
-
-    def open(self, name: str, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Opening:
-        """Open a session."""
-        ...
-
-    async def aopen(self, name: str, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Opening:
-        """Open a session without blocking the event loop."""
-        ...
-
-    def step_one(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
-        """Make a turn."""
-        ...
-
-    async def astep(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
-        """Make a turn without blocking the event loop."""
-        ...
-
-    def close(self, ids: Sequence[str]) -> None:
-        """Close sessions."""
-        ...
-
-
 _making = threading.Lock()
-_pools: list[EpisodePool] = []
+_pools: list[Any] = []
 
 
-def use_pool(pool: EpisodePool) -> None:
-    """Make a pool the shared pool of this process; episodes that have been made keep theirs."""
+def use_pool(pool: Any) -> None:
+    """Make a `SessionPool` or `RayPool` the shared pool of this process; episodes that have been made keep theirs."""
     with _making:
         _pools[:] = [pool]
 
 
-def shared_pool() -> EpisodePool:
+def shared_pool() -> SessionPool:
     """Return the shared pool of this process; by default one with states on the CPU, made on the first call."""
     with _making:
         if not _pools:
@@ -111,7 +82,7 @@ class Episode:
         name: str,
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,
-        pool: EpisodePool | None = None,
+        pool: SessionPool | None = None,
     ):
         """Make an episode without starting it.
 

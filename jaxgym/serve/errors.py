@@ -30,11 +30,11 @@ class PartialStepError(ContractError):
     """Step of several sessions in which the text interface could not parse the replies of some.
 
     Attributes:
-        results: The results of the other sessions, which have made their turn, by session id.
+        results: By session id, the result of each session that has made its turn, and the error of each other session.
     """
 
     def __init__(self, message: str, results: Mapping[str, Any]):
-        """Make an error with the message of the first faulty session."""
+        """Make an error with the message of the first session that failed."""
         super().__init__(message, results)
         self.results = results
 

@@ -16,8 +16,7 @@ import pytest
 from jaxgym import text
 from jaxgym.errors import OptionError, UnknownIdError
 from jaxgym.serve import episodes, swift
-from jaxgym.serve.openenv.client import OpenEnvScheduler
-from jaxgym.serve.openenv.remote import OpenEnvWrapper
+from jaxgym.serve.openenv.client import OpenEnvScheduler, OpenEnvWrapper
 from jaxgym.serve.pool import SESSION_OPTIONS, SessionPool
 from jaxgym.serve.swift import sudoku
 from tests.serve import corridor
@@ -283,7 +282,7 @@ def trajectory(server: Server, *replies: str) -> tuple[list[Any], list[Any]]:
     for turn, reply in enumerate(replies, start=1):
         choice = types.SimpleNamespace(message=types.SimpleNamespace(content=reply))
         turns.append(asyncio.run(scheduler.on_turn_end(request, choice, turn)))
-        said.append(scheduler._pending_obs.get("u"))
+        said.append(scheduler._envs["u"].text if "u" in scheduler._envs else None)
     return turns, said
 
 

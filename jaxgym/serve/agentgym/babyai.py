@@ -1,14 +1,12 @@
 """Wrapper of BabyAI, which reproduces AgentGym's server `agentenv-babyai`; see `jaxgym.envs.babyai.agentgym`.
 
-Its tasks have levels of 40 ids, and its actions depend on what the agent sees. So its episodes are in a pool of their
-own instead of a `SessionPool`.
+Its tasks have levels of 40 ids, and its actions depend on what the agent sees. So it has a session pool of its own,
+with `BabyAIGame` in place of a game with a text interface.
 """
 
-import dataclasses
 import itertools
-import time
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,10 +15,10 @@ from jaxgym.envs.babyai import agentgym
 from jaxgym.envs.minigrid import render
 from jaxgym.errors import OptionError
 from jaxgym.serve.agentgym.wrapper import AgentGymSession, AgentGymWrapper
-from jaxgym.serve.errors import CapacityError, RequestError, SessionError, UnknownSessionError
+from jaxgym.serve.errors import RequestError
 from jaxgym.serve.pool import SessionPool
-from jaxgym.serve.pool.calls import Calls, PoolCall
-from jaxgym.serve.sessions import Opening, TurnResult
+from jaxgym.serve.pool.session import Session
+from jaxgym.serve.sessions import TurnResult
 
 NAME = "babyai"
 """Name of the environment; it is not a registered id."""
@@ -47,133 +45,80 @@ turn and move. The limit depends on the level. The episode ends when you reach t
 _draw = jax.jit(render.draw_grid, static_argnums=1)
 
 
-class FinishedError(SessionError):
-    """Step after the end of an episode."""
+class BabyAIGame:
+    """AgentGym's BabyAI in a session pool, in place of a `GameTable`. The slot of a session is its number from 0."""
 
-    def __init__(self, key: str):
-        super().__init__(f"The task with environment {key} has finished.")
+    env_id, system_prompt, reply_format, text_version = NAME, _PROMPT, "", 1
 
-
-@dataclasses.dataclass(eq=False, slots=True)
-class _Session:
-    """Open session: the time of its last call in seconds, and its episode; None before the first reset."""
-
-    used: float
-    episode: agentgym.AgentGymEpisode | None = None
-
-
-class BabyAIPool:
-    """Sessions of AgentGym's BabyAI, with those methods of `SessionPool` that a wrapper calls.
-
-    It is used from one event loop. The id of a session is the id of its environment.
-    """
-
-    def __init__(self, capacity: int, idle_seconds: float | None):
-        """Make an empty pool; see `SessionPool`."""
-        self.capacity, self.idle_seconds = capacity, idle_seconds
-        self._sessions = dict[str, _Session]()
-        self._keys = map(str, itertools.count())
-        self._calls = Calls(self._make_calls)
-
-    def __contains__(self, key: object) -> bool:
-        """Return whether a session is open."""
-        return key in self._sessions
-
-    def prepare(self, name: str, options: Mapping[str, Any]) -> str:
-        """Compile the programs and return the system prompt; the arguments are ignored."""
+    def __init__(self) -> None:
+        """Compile the programs."""
         agentgym.prepare()
-        return _PROMPT
+        self._episodes, self._count = dict[int, agentgym.AgentGymEpisode](), itertools.count()
 
-    async def aopen(self, name: str, seed: int, options: Mapping[str, Any], *, start: bool) -> Opening:
-        """Open a session without an episode; the arguments are ignored.
+    def has(self, name: str, options: Mapping[str, Any]) -> bool:
+        """Return True: the pool has this game only."""
+        return True
 
-        Raises:
-            CapacityError: If the pool is full.
-        """
-        key = next(self._keys)  # the wrapper also counts attempts that fail
-        if len(self._sessions) >= self.capacity:
-            raise CapacityError(f"expected at most {self.capacity} open sessions, got one more. Close some.")
-        self._sessions[key] = _Session(time.monotonic())
-        return _opening(key, 0, "")
+    def get(self, name: str, options: Mapping[str, Any]) -> "BabyAIGame":
+        """Return this game."""
+        return self
 
-    async def aclose(self, key: str) -> None:
-        """Close a session; raises `UnknownSessionError` if it is not open."""
-        self._session(key)
-        del self._sessions[key]
+    def take(self, seed: int, used: float) -> Session:
+        """Return a new session."""
+        return Session(self, next(self._count), seed, used)
 
-    def close_idle(self) -> None:
-        """Close the sessions that have been idle for `idle_seconds`."""
-        if self.idle_seconds is not None:
-            last = time.monotonic() - self.idle_seconds
-            self._sessions = {key: session for key, session in self._sessions.items() if session.used >= last}
+    def give_back(self, session: Session) -> None:
+        """Drop the episode of a session."""
+        self._episodes.pop(session.slot, None)
 
-    def reset(self, keys: Sequence[str], tasks: Sequence[int]) -> list[Opening]:
-        """Start a task, given by its number, in each of several sessions."""
-        sessions = [self._session(key) for key in keys]
-        for session, task in zip(sessions, tasks, strict=True):
-            session.episode = agentgym.begin(agentgym.task_of(task))
-        return [_opening(key, task, self.observation(key)) for key, task in zip(keys, tasks, strict=True)]
+    def start(self, sessions: Sequence[Session]) -> Sequence[None]:
+        """Start the tasks of the sessions' seeds."""
+        for session in sessions:
+            self._episodes[session.slot] = agentgym.begin(agentgym.task_of(session.seed))
+            session.text, session.number = self.observation(session), 0
+        return [None] * len(sessions)
 
-    async def areset(self, key: str, task: int) -> Opening:
-        """Start a task in a session."""
-        return self.reset([key], [task])[0]
-
-    def step(self, keys: Sequence[str], actions: Sequence[str]) -> list[TurnResult | SessionError]:
+    def step(self, sessions: Sequence[Session], actions: Sequence[str]) -> list[TurnResult | RequestError]:
         """Do one action in each of several different sessions; return the error of each session that has no episode."""
-        episodes = [self._running(key) for key in keys]
+        episodes = [self._episodes.get(session.slot) for session in sessions]
         pairs = zip(episodes, actions, strict=True)
-        playing = [(each, action) for each, action in pairs if not isinstance(each, SessionError)]
+        playing = [(each, action) for each, action in pairs if each is not None and not each.has_ended]
+        errors = [_error_of(session, each) for session, each in zip(sessions, episodes, strict=True)]
         agentgym.play([episode for episode, _ in playing], [action for _, action in playing])
-        return [episode if isinstance(episode, SessionError) else _result_of(episode) for episode in episodes]
+        results = (_result_of(episode) for episode, _ in playing)
+        return [next(results) if error is None else error for error in errors]
 
-    async def astep(self, key: str, action: str) -> TurnResult:
-        """Do one action in a session, in a batch with those of others; raises the errors of `step`."""
-        return await self._calls.future(key, action, None)
-
-    def _make_calls(self, calls: Sequence[PoolCall]) -> None:
-        results = self.step([call.session_id for call in calls], [str(call.reply) for call in calls])
-        for call, result in zip(calls, results, strict=True):
-            call.result = result
-
-    def _running(self, key: str) -> agentgym.AgentGymEpisode | SessionError:
-        """Return the episode of a session for a step, or an error."""
-        try:
-            episode = self.episode(key)
-        except SessionError as error:
-            return error
-        return FinishedError(key) if episode.has_ended else episode
-
-    def episode(self, key: str) -> agentgym.AgentGymEpisode:
-        """Return the episode of a session; raises `UnknownSessionError`, or `RequestError` if it has none."""
-        episode = self._session(key).episode
-        if episode is None:
-            raise RequestError("expected an environment with a task, got one without a task. Call /reset.")
-        return episode
-
-    def observation(self, key: str) -> str:
-        """Return the goal and the last observation of a session."""
-        episode = self.episode(key)
+    def observation(self, session: Session) -> str:
+        """Return the goal and the last observation of a session with an episode."""
+        episode = self._episodes[session.slot]
         return episode.goal + episode.observation
 
-    def frame(self, key: str) -> np.ndarray:
+    def frame(self, session: Session) -> np.ndarray:
         """Return the frame of the whole grid, uint8 (32 · H, 32 · W, 3); the first call of each size compiles."""
-        return np.asarray(_draw(agentgym.world_of(self.episode(key)), _TILE_PX))
-
-    def _session(self, key: str) -> _Session:
-        session = self._sessions.get(key)
-        if session is None:
-            raise UnknownSessionError(f"Unknown session {key!r}. Use an id that aopen returned.")
-        session.used = time.monotonic()
-        return session
+        return np.asarray(_draw(agentgym.world_of(self._episodes[session.slot]), _TILE_PX))
 
 
-def _opening(key: str, task: int, text: str) -> Opening:
-    return Opening(key, NAME, task, _PROMPT, "", text, text_version=1)
+def _error_of(session: Session, episode: agentgym.AgentGymEpisode | None) -> RequestError | None:
+    if episode is None:
+        return RequestError("expected an environment with a task, got one without a task. Call /reset.")
+    return RequestError(f"The task with environment {session.slot} has finished.") if episode.has_ended else None
 
 
 def _result_of(episode: agentgym.AgentGymEpisode) -> TurnResult:
     text, number, has_ended = episode.observation, episode.number, episode.has_ended
     return TurnResult(text, episode.reward, has_ended, False, number, None, {}, episode.score, has_ended, {})
+
+
+class BabyAIPool(SessionPool):
+    """Session pool of AgentGym's BabyAI, whose seeds are the numbers of tasks."""
+
+    num_seeds = agentgym.NUM_TASKS
+
+    def __init__(self, capacity: int, idle_seconds: float | None):
+        """Make an empty pool; see `SessionPool`."""
+        super().__init__(capacity, idle_seconds)
+        self.game = BabyAIGame()
+        self._games: Any = self.game
 
 
 class BabyAIWrapper(AgentGymWrapper):
@@ -191,8 +136,7 @@ class BabyAIWrapper(AgentGymWrapper):
         """
         if options:
             raise OptionError(f"{NAME}: expected no options, got {', '.join(options)}. Leave them out.")
-        self._episodes = BabyAIPool(pool.capacity, pool.idle_seconds)
-        super().__init__(name, cast(Any, self._episodes))
+        super().__init__(name, BabyAIPool(pool.capacity, pool.idle_seconds))
 
     @staticmethod
     def names_of(name: str) -> tuple[str, str]:
@@ -205,7 +149,7 @@ class BabyAIWrapper(AgentGymWrapper):
 
     def sweep(self) -> None:
         """Close idle environments."""
-        self._episodes.close_idle()
+        self._pool.close_idle()
         super().sweep()
 
     def seed_of(self, data_idx: int) -> int:
@@ -232,8 +176,9 @@ class BabyAIWrapper(AgentGymWrapper):
         if not running.last:
             return self.reset_answer(id, {"observation": _NOT_STARTED, "reward": 0, "score": 0, "done": False})
         if running.last["done"]:
-            raise FinishedError(running.key)
-        return self.reset_answer(id, {**running.last, "observation": self._episodes.observation(running.key)})
+            raise RequestError(f"The task with environment {id} has finished.")
+        session: Any = self._pool.look(running.key)
+        return self.reset_answer(id, {**running.last, "observation": session.game.observation(session)})
 
     async def close(self, owner: str | None, id: int) -> Any:
         """Close an environment; return whether it was open."""

@@ -184,7 +184,7 @@ class AgentGymWrapper:
             try:
                 return self._pool.step(keys, replies)
             except PartialStepError as error:
-                return [error.results.get(key, error) for key in keys]
+                return [error.results[key] for key in keys]
 
         return self._batch(owner, ids, "actions", actions, step, lambda _, last: self.step_answer(last))
 
@@ -210,9 +210,9 @@ class AgentGymWrapper:
     # Environments.
 
     async def _create(self, owner: str | None, data_idx: int) -> int:
+        opening = await self._pool.aopen(self.env_id, self.seed_of(data_idx), self._options, start=False)
         number = self._count
         self._count += 1
-        opening = await self._pool.aopen(self.env_id, self.seed_of(data_idx), self._options, start=False)
         self._running[number] = AgentGymSession(opening.id, owner, opening.text_version)
         if len(self._running) > 2 * self._pool.capacity:
             self.sweep()

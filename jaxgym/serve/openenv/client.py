@@ -4,6 +4,7 @@ The scheduler is a subclass of ms-swift's if ms-swift is installed; otherwise it
 """
 
 import asyncio
+import dataclasses
 import importlib
 import json
 import logging
@@ -31,14 +32,29 @@ class _PlainScheduler:
         self.infer_engine, self.max_turns = infer_engine, max_turns
 
 
-def _base() -> type:
-    try:
-        return importlib.import_module("swift.rollout.multi_turn").OpenEnvScheduler
-    except ImportError:
-        return _PlainScheduler
+try:
+    _Scheduler: Any = importlib.import_module("swift.rollout.multi_turn").OpenEnvScheduler
+except ImportError:
+    _Scheduler = _PlainScheduler
 
 
-_Scheduler: Any = _base()
+@dataclasses.dataclass
+class RemoteTrajectory:
+    """Running trajectory.
+
+    Attributes:
+        env: The episode, with the coroutines of `OpenEnvWrapper`; None before its start and after its end.
+        total_reward, step_rewards: The rewards so far.
+        turns: `usage_of` each completion.
+        text, image: The next user message, and its image as base64; None without one.
+    """
+
+    env: Any = None
+    total_reward: float = 0.0
+    step_rewards: list[float] = dataclasses.field(default_factory=list[float])
+    turns: list[dict[str, Any]] = dataclasses.field(default_factory=list[dict[str, Any]])
+    text: str | None = None
+    image: str | None = None
 
 
 class OpenEnvScheduler(_Scheduler):
@@ -63,14 +79,8 @@ class OpenEnvScheduler(_Scheduler):
     def __init__(self, infer_engine: Any = None, max_turns: int | None = None, **more: Any):
         """Make a scheduler as ms-swift does."""
         super().__init__(infer_engine, max_turns, **more)
-        self._envs: dict[str, Any] = {}
-        self._total_rewards: dict[str, float] = {}
-        self._step_rewards: dict[str, list[float]] = {}
-        self._pending_obs: dict[str, str | None] = {}
-        self._pending_images: dict[str, str | None] = {}
-        self._turns: dict[str, list[dict[str, Any]]] = {}
-        self._room = threading.Lock()
-        self._taken: set[str] = set()
+        self._envs: dict[str, RemoteTrajectory] = {}
+        self._room = threading.Lock()  # of threads, because trajectories can run in several event loops
 
     # Hooks.
 
@@ -103,24 +113,22 @@ class OpenEnvScheduler(_Scheduler):
         await self._close_and_remove(uuid)
         row = (getattr(request, "data_dict", None) or {}).get("env_config") or {}
         config = {**self.env_config_defaults, **{name: value for name, value in row.items() if value is not None}}
-        await self._take_room(uuid)
-        self._envs[uuid] = self._create_env(config)
-        self._total_rewards[uuid], self._step_rewards[uuid], self._pending_obs[uuid] = 0.0, [], None
-        self._turns[uuid] = []
-        observation, _ = await self._envs[uuid].areset()
+        trajectory = await self._with_room(uuid)
+        trajectory.env = self._create_env(config)
+        observation, _ = await trajectory.env.areset()
         request.messages = self._first_messages(uuid, observation, config.get("system_message"))
         image = _image_of(observation)
         if image is not None:
             request.images = []
             attach(request, image)
 
-    async def _take_room(self, uuid: str) -> None:
+    async def _with_room(self, uuid: str) -> RemoteTrajectory:
         until = time.monotonic() + self.wait_seconds
         while True:
-            with self._room:  # a thread lock, because trajectories can run in several event loops
-                if self.max_trajectories is None or len(self._taken) < self.max_trajectories:
-                    self._taken.add(uuid)
-                    return
+            with self._room:
+                if self.max_trajectories is None or len(self._envs) < self.max_trajectories:
+                    self._envs[uuid] = trajectory = RemoteTrajectory()
+                    return trajectory
             if time.monotonic() > until:
                 raise TimeoutError(
                     f"expected a free trajectory within {self.wait_seconds:g} s, got {self.max_trajectories} running "
@@ -131,21 +139,22 @@ class OpenEnvScheduler(_Scheduler):
     async def on_turn_end(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
         """Make the step of a reply; return whether the trajectory has ended, and its rewards."""
         uuid = infer_request.uuid
-        if uuid not in self._envs:
+        trajectory = self._envs.get(uuid)
+        if trajectory is None or trajectory.env is None:
             infos = {"total_reward": 0.0, "step_rewards": [], "gym_done": True, "error": "no episode is open."}
             return {"done": True, "rollout_infos": infos}
-        self._turns[uuid].append(usage_of(response_choice))
+        trajectory.turns.append(usage_of(response_choice))
         try:
             has_ended, more = await self._take_turn(uuid, content_text(response_choice.message.content))
         except (OpenEnvError, OSError) as error:
             _log.warning("a trajectory ends early: %s", error)
-            self._step_rewards[uuid].append(0.0)
+            trajectory.step_rewards.append(0.0)
             has_ended, more = True, {"error": str(error)}
         infos = {
             **image_infos(infer_request),
-            "total_reward": self._total_rewards[uuid],
-            "step_rewards": list(self._step_rewards[uuid]),
-            "turns": list(self._turns[uuid]),
+            "total_reward": trajectory.total_reward,
+            "step_rewards": list(trajectory.step_rewards),
+            "turns": list(trajectory.turns),
             "gym_done": has_ended,
             **more,
         }
@@ -160,11 +169,11 @@ class OpenEnvScheduler(_Scheduler):
         Returns:
             Whether the episode has ended, and further entries of `rollout_infos`.
         """
-        observation, reward, has_ended, _ = await self._act(self._envs[uuid], text)
-        self._total_rewards[uuid] += reward
-        self._step_rewards[uuid].append(reward)
-        self._pending_obs[uuid] = self.format_observation(observation)
-        self._pending_images[uuid] = _image_of(observation)
+        trajectory = self._envs[uuid]
+        observation, reward, has_ended, _ = await self._act(trajectory.env, text)
+        trajectory.total_reward += reward
+        trajectory.step_rewards.append(reward)
+        trajectory.text, trajectory.image = self.format_observation(observation), _image_of(observation)
         return has_ended, {}
 
     async def _act(self, wrapper: Any, text: str) -> Step:
@@ -179,13 +188,12 @@ class OpenEnvScheduler(_Scheduler):
 
     def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
         """Add the observation text and the image to the messages for the next turn."""
-        text = self._pending_obs.get(infer_request.uuid)
-        image = self._pending_images.pop(infer_request.uuid, None)
-        if text is not None:
-            infer_request.messages.append({"role": "user", "content": text})
-            self._pending_obs[infer_request.uuid] = None
-        if image is not None:
-            attach(infer_request, image)
+        trajectory = self._envs.get(infer_request.uuid)
+        if trajectory is not None and trajectory.text is not None:
+            infer_request.messages.append({"role": "user", "content": trajectory.text})
+            if trajectory.image is not None:
+                attach(infer_request, trajectory.image)
+            trajectory.text = trajectory.image = None
         return {"infer_request": infer_request, "rollout_infos": image_infos(infer_request)}
 
     # Methods that a subclass can override.
@@ -228,13 +236,11 @@ class OpenEnvScheduler(_Scheduler):
         return [*rules, {"role": "user", "content": self.format_observation(observation)}]
 
     async def _close_and_remove(self, uuid: str) -> None:
-        wrapper = self._envs.pop(uuid, None)
-        if wrapper is not None:
-            await wrapper.aclose()
-        with self._room:
-            self._taken.discard(uuid)
-        for kept in (self._total_rewards, self._step_rewards, self._pending_obs, self._pending_images, self._turns):
-            kept.pop(uuid, None)
+        trajectory = self._envs.get(uuid)
+        if trajectory is not None and trajectory.env is not None:
+            env, trajectory.env = trajectory.env, None
+            await env.aclose()
+        self._envs.pop(uuid, None)
 
 
 def _image_of(observation: Any) -> str | None:

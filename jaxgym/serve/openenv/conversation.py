@@ -16,32 +16,26 @@ from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
 from jaxgym.serve.web.answers import quoted, read_json
 from jaxgym.serve.web.guard import Message, Receive, Send
 
+_log = logging.getLogger(__name__)
+
 NORMAL = 1000
 _AWAY = 1001
 _PATIENCE = 2.0  # s; timeout of a full server for a client's first frame, and of a close for the client to read it
 
 
-async def turn_away(receive: Receive, send: Send, last: str) -> None:
-    """Send an error frame to a client without a session, and close the socket."""
-    try:
-        await send({"type": "websocket.send", "text": last})
-        # Clients send a message before they read. If the socket were closed at once, they would not get the frame.
-        with contextlib.suppress(TimeoutError):
-            if (await asyncio.wait_for(receive(), _PATIENCE))["type"] == "websocket.disconnect":
-                return
-        await close(send, NORMAL, "")
-    except OSError:  # the client has disconnected
-        return
+async def close(send: Send, code: int, reason: str, last: str | None = None, receive: Receive | None = None) -> None:
+    """Close a socket, after a last frame if there is one; ignore a client that has disconnected.
 
-
-async def close(send: Send, code: int, reason: str, last: str | None = None) -> None:
-    """Close a socket, after a last frame if there is one; ignore a client that has disconnected."""
-    try:
+    With `receive`, first wait for a message: clients send one before they read, and would not get the last frame if the
+    socket were closed at once.
+    """
+    with contextlib.suppress(OSError, RuntimeError):
         if last is not None:
             await send({"type": "websocket.send", "text": last})
+        if receive is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(receive(), _PATIENCE)
         await send({"type": "websocket.close", "code": code, "reason": reason})
-    except (OSError, RuntimeError):
-        return
 
 
 def hanging_up(send: Send, conversation: "asyncio.Task[Any] | None") -> Callable[[], Awaitable[None]]:
@@ -55,9 +49,6 @@ def hanging_up(send: Send, conversation: "asyncio.Task[Any] | None") -> Callable
                 conversation.cancel()
 
     return hang_up
-
-
-_log = logging.getLogger(__name__)
 
 
 class HangUp(Exception):
@@ -82,7 +73,7 @@ class Conversations:
         try:
             session = self._attached(named) if named else self._opened(is_rpc)
         except HangUp as end:
-            await turn_away(receive, send, end.last or "")
+            await close(send, NORMAL, "", end.last, receive)
             return
         try:
             session.hang_up = hanging_up(send, asyncio.current_task())

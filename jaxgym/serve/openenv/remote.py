@@ -37,15 +37,6 @@ _FULL = "CAPACITY_REACHED"
 _BAD_REQUEST, _SERVER_ERROR = 400, 500
 _LATER = (408, 429)  # statuses from 400 to 499 that are retried
 
-_DEFAULTS: Mapping[str, Any] = {
-    "base_url": "http://localhost:8000",
-    "reset_kwargs": {},
-    "token": None,
-    "message_timeout": 60.0,
-    "tries": 3,
-    "retry_delay": 2.0,
-}
-
 Result = TypeVar("Result")
 Step = tuple[Any, float, bool, Any]
 
@@ -81,12 +72,18 @@ def _submit(coroutine: Coroutine[Any, Any, Result]) -> "concurrent.futures.Futur
 class _Remote:
     """Socket of one episode; its coroutines run in the background loop."""
 
-    def __init__(self, config: Mapping[str, Any]):
-        config = {**_DEFAULTS, **{name: value for name, value in config.items() if value is not None}}
-        self.url, self.token = str(config["base_url"]).rstrip("/"), config["token"]
-        self.timeout, self.delay = float(config["message_timeout"]), float(config["retry_delay"])
-        self.tries = int(config["tries"])
-        self.reset_kwargs: dict[str, Any] = dict(config["reset_kwargs"])
+    def __init__(
+        self,
+        base_url: str = "http://localhost:8000",
+        reset_kwargs: Mapping[str, Any] | None = None,
+        token: str | None = None,
+        message_timeout: float = 60.0,
+        tries: int = 3,
+        retry_delay: float = 2.0,
+        **_: Any,
+    ):
+        self.url, self.token, self.reset_kwargs = base_url.rstrip("/"), token, dict(reset_kwargs or {})
+        self.timeout, self.delay, self.tries = float(message_timeout), float(retry_delay), int(tries)
         self._socket: Any = None
         self._past: list[tuple[str, dict[str, Any]]] = []  # the calls of this episode
         self._last: Any = None
@@ -115,24 +112,18 @@ class _Remote:
                 if self._socket is None:
                     await self._repeat()
                 answer = await self._ask(kind, data)
-            except LostError:
-                raise
-            except OpenEnvError as error:
-                if error.code != _FULL or not left:
+            except (OpenEnvError, OSError, EOFError, TimeoutError) as error:
+                if isinstance(error, LostError) or (isinstance(error, OpenEnvError) and error.code != _FULL):
                     raise
-                reason: Exception = error
-            except (OSError, EOFError, TimeoutError) as error:
-                reason = error
+                await self.close()
                 if not left:
-                    await self.close()
                     raise
+                _log.warning("%s: %s; %d more tries", self.url, error, left)
+                await asyncio.sleep(self.delay * (self.tries - left))
             else:
                 self._past.append((kind, data))
                 self._last = answer.get("observation")
                 return answer
-            await self.close()
-            _log.warning("%s: %s; %d more tries", self.url, reason, left)
-            await asyncio.sleep(self.delay * (self.tries - left))
         raise LostError(f"{self.url}: tries: expected an integer of at least 1, got {self.tries}.")
 
     async def _repeat(self) -> None:
@@ -208,7 +199,7 @@ class OpenEnvWrapper:
                 (default 60 s), `tries` (default 3) and `retry_delay` (default 2 s, multiplied by the number of the
                 try); other entries are ignored.
         """
-        self._remote = _Remote(env_config)
+        self._remote = _Remote(**{name: value for name, value in env_config.items() if value is not None})
         # Trainers do not always close episodes, and the background thread would keep the session open forever.
         weakref.finalize(self, _abandon, self._remote).atexit = False
 

@@ -24,20 +24,6 @@ _VERSION = "1.0.0"
 _TASK_ROUTES = ("tasks", "num_tasks", "task", "task_range")
 _ALLOWED = f"expected an integer from 0 to {SPLIT_SIZE - 1}"
 
-
-_RPC = "JSON-RPC: tools/list, tools/call, openenv/session/create, openenv/session/close"
-_SUMMARIES = {
-    ("/health", "get"): "Health check",
-    ("/metadata", "get"): "Name and description of the environment",
-    ("/schema", "get"): "Schemas of action, observation and state",
-    ("/state", "get"): "State of an episode that has not started",
-    ("/reset", "post"): "First observation of a temporary session",
-    ("/step", "post"): "First step of a temporary session",
-    ("/mcp", "post"): _RPC,
-    ("/list_environments", "get"): "Names of the environments",
-}
-"""Summaries of paths and their methods in `/openapi.json`."""
-
 _NUMBER_OR_NONE = {"anyOf": [{"type": "boolean"}, {"type": "integer"}, {"type": "number"}, {"type": "null"}]}
 _METADATA = {"type": "object", "additionalProperties": True, "title": "Metadata", "description": "Ignored."}
 
@@ -104,9 +90,6 @@ _STATE = {
     },
 }
 
-_SCHEMAS = {"action": _ACTION, "observation": _OBSERVATION, "reset_observation": _OBSERVATION, "state": _STATE}
-"""JSON schemas of actions, observations and states."""
-
 
 def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Starlette:
     """Return the app of the routes."""
@@ -122,31 +105,29 @@ def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Star
     constants = {
         "/health": {"status": "healthy"},
         "/metadata": about,
-        "/schema": _SCHEMAS,
+        "/schema": {"action": _ACTION, "observation": _OBSERVATION, "reset_observation": _OBSERVATION, "state": _STATE},
         "/list_environments": [hosted.short_name],
-        "/openapi.json": _openapi(serving.env),
     }
-    app = Starlette(
-        routes=[
-            *(Route(path, answer(content), methods=["GET"]) for path, content in constants.items()),
-            Route("/state", own.state),
-            Route("/reset", own.reset, methods=["POST"]),
-            Route("/step", own.step, methods=["POST"]),
-            Route("/mcp", own.mcp, methods=["POST", "GET", "DELETE"]),
-            Route("/{name}/splits", own.splits),
-            *(Route(f"/{{name}}/{kind}", own.tasks, methods=["POST"]) for kind in _TASK_ROUTES),
-        ],
-        exception_handlers={**exception_handlers("detail"), FrameError: _fault},
-    )
+    listed = [
+        *(Route(path, answer(content), methods=["GET"]) for path, content in constants.items()),
+        Route("/state", own.state),
+        Route("/reset", own.reset, methods=["POST"]),
+        Route("/step", own.step, methods=["POST"]),
+        Route("/mcp", own.mcp, methods=["POST", "GET", "DELETE"]),
+        Route("/{name}/splits", own.splits),
+        *(Route(f"/{{name}}/{kind}", own.tasks, methods=["POST"]) for kind in _TASK_ROUTES),
+    ]
+    responses = {"200": {"description": "As it should be."}}
+    paths = {
+        each.path: {method.lower(): {"responses": responses} for method in sorted(each.methods or ())}
+        for each in listed
+    }
+    info = {"title": f"{serving.env} over OpenEnv", "version": _VERSION}
+    openapi = Route("/openapi.json", answer({"openapi": "3.1.0", "info": info, "paths": paths}), methods=["GET"])
+    handlers = {**exception_handlers("detail"), FrameError: _fault}
+    app = Starlette(routes=[*listed, openapi], exception_handlers=handlers)
     app.router.redirect_slashes = False  # a redirect would echo the request's path
     return app
-
-
-def _openapi(name: str) -> dict[str, Any]:
-    """Return the OpenAPI description of the routes."""
-    responses = {"200": {"description": "As it should be."}}
-    paths = {path: {method: {"summary": text, "responses": responses}} for (path, method), text in _SUMMARIES.items()}
-    return {"openapi": "3.1.0", "info": {"title": f"{name} over OpenEnv", "version": _VERSION}, "paths": paths}
 
 
 class _Routes:
@@ -175,11 +156,11 @@ class _Routes:
         return await respond_to_mcp(request, self._sessions, self._methods)
 
     async def splits(self, request: Request) -> Response:
-        await self._check_name(request)
+        self._check_name(request)
         return answer([{"name": name, "type": name} for name in SPLITS])
 
     async def tasks(self, request: Request) -> Response:
-        await self._check_name(request)
+        self._check_name(request)
         given = frames.object_of(await _body(request), ("body",))
         split: Any = given.get("split")
         seed_of(split, 0, ("body",))
@@ -201,7 +182,7 @@ class _Routes:
             raise HTTPException(_BAD, f"expected a range of at most {_MOST_TASKS} tasks, got {end - first}.")
         return answer({"tasks": [_task(split, index) for index in range(first, end)]})
 
-    async def _check_name(self, request: Request) -> None:
+    def _check_name(self, request: Request) -> None:
         name, hosted = request.path_params["name"], self._sessions.hosted
         if name.lower() not in (hosted.short_name.lower(), hosted.env_id.lower()):
             raise HTTPException(404, f"unknown environment {quoted(name)!r}; this server has {hosted.short_name!r}")

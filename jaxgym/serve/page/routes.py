@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -122,21 +122,13 @@ def _routes(page: "_Page") -> Starlette:
     return app
 
 
-class _PersonSession(NamedTuple):
-    """Session of a person: its id in the pool, the person's token, and the environment."""
-
-    id: str
-    owner: str
-    game: Hosted
-
-
 class _Page:
     """The routes of the page; used in one event loop."""
 
     def __init__(self, games: Sequence[Hosted], sessions: Callable[[str], Iterable[str]]):
         self._games, self._others = games, sessions
         self._pool = games[0].pool
-        self._played: dict[str, _PersonSession] = {}  # by the key for playing
+        self._played: dict[str, tuple[str, str]] = {}  # id in the pool and token of the person, by the key for playing
         self._watches: dict[str, tuple[str, int]] = {}  # id for watching and number, by the pool's session id
         self._count = self._opening = 0
         self._views: dict[str, asyncio.Future[GameView]] = {}  # by environment id
@@ -196,58 +188,58 @@ class _Page:
         finally:
             self._opening -= 1
         key = secrets.token_urlsafe(24)
-        self._played[key] = _PersonSession(opening.id, owner, game)
+        self._played[key] = opening.id, owner
         return self._view_of_play(key, 0, 0)
 
     async def step(self, request: Request) -> Response:
-        given, played = await self._own(request)
+        given, name = await self._own(request)
         reply = given.get("reply")
         if not isinstance(reply, str):
             raise HTTPException(422, "reply: expected a string, got something else.")
-        await self._pool.astep(played.id, reply)
+        await self._pool.astep(name, reply)
         return self._view_of_play(given["key"], _number(given, "episode"), _number(given, "number"))
 
     async def reset(self, request: Request) -> Response:
-        given, played = await self._own(request)
-        await self._pool.areset(played.id, _seed(given))
+        given, name = await self._own(request)
+        await self._pool.areset(name, _seed(given))
         return self._view_of_play(given["key"], 0, 0)
 
     async def close(self, request: Request) -> Response:
-        given, played = await self._own(request)
+        given, name = await self._own(request)
         del self._played[given["key"]]
-        await self._pool.aclose(played.id)
+        await self._pool.aclose(name)
         return _answer({"closed": True})
 
-    async def _own(self, request: Request) -> tuple[dict[str, Any], _PersonSession]:
+    async def _own(self, request: Request) -> tuple[dict[str, Any], str]:
         """Return the body of a call and the session of its key."""
         given = await _body(request)
         key = given.get("key")
-        played = self._played.get(key) if isinstance(key, str) else None
-        if played is None or played.owner != _owner(request) or played.id not in self._pool:
+        name, owner = self._played.get(key, ("", "")) if isinstance(key, str) else ("", "")
+        if name not in self._pool or owner != _owner(request):
             raise HTTPException(404, _GONE)
-        return given, played
+        return given, name
 
     def _view_of_play(self, key: str, episode: int, number: int) -> Response:
-        played = self._played.get(key)  # another call can have closed it
-        session = None if played is None else self._pool.look(played.id)
-        if played is None or session is None:
+        name, _ = self._played.get(key, ("", ""))  # another call can have closed it
+        session = self._pool.look(name)
+        if session is None:
             raise HTTPException(404, _GONE)
-        return _answer({"key": key, **self._view(played.id, session, episode, number)})
+        return _answer({"key": key, **self._view(name, session, episode, number)})
 
     def _close_idle(self) -> None:
         last = time.monotonic() - PLAY_SECONDS
-        for key, played in list(self._played.items()):
-            session = self._pool.look(played.id)
+        for key, (name, _) in list(self._played.items()):
+            session = self._pool.look(name)
             if session is None or session.used < last:
                 del self._played[key]
                 if session is not None:
-                    self._pool.close([played.id])
+                    self._pool.close([name])
 
     # Sessions, by their ids for watching.
 
     def _shown(self, owner: str) -> dict[str, Session]:
         """Return the open sessions that a person can watch, by the pool's ids."""
-        own = [played.id for played in self._played.values() if played.owner == owner]
+        own = [name for name, owner_of in self._played.values() if owner_of == owner]
         looked = {name: self._pool.look(name) for name in (*self._others(owner), *own)}
         for name in [name for name in self._watches if name not in self._pool]:
             del self._watches[name]
@@ -271,7 +263,7 @@ class _Page:
             "watch": watch,
             "count": count,
             "game": self._game_of(session).short_name,
-            "by": "person" if any(played.id == name for played in self._played.values()) else "client",
+            "by": "person" if any(played == name for played, _ in self._played.values()) else "client",
             "seed": session.seed,
             "number": session.number,
             "total_reward": session.total_reward,

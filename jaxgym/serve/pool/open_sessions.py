@@ -4,7 +4,7 @@ import reprlib
 import secrets
 import time
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from jaxgym.errors import ContractError
 from jaxgym.levels import SPLIT_SIZE
@@ -41,13 +41,13 @@ def checked_id(session_id: Any) -> str:
     return session_id
 
 
-def checked_seed(seed: Any) -> int:
-    """Return a level seed; a random training seed for None.
+def checked_seed(seed: Any, num_seeds: int = 2 * SPLIT_SIZE) -> int:
+    """Return a level seed below `num_seeds`; a random training seed for None.
 
     Raises:
         RequestError: If it is not a level seed.
     """
-    last = 2 * SPLIT_SIZE - 1
+    last = num_seeds - 1
     if type(seed) is int and 0 <= seed <= last:  # fast path
         return seed
     if seed is None:
@@ -65,7 +65,13 @@ def check_no_string(name: str, given: object) -> None:
 
 
 class OpenSessions:
-    """Open sessions of any games, and their turns; `SessionPool` opens and closes them."""
+    """Open sessions of any games, and their turns; `SessionPool` opens and closes them.
+
+    Attributes:
+        num_seeds: Number of level seeds.
+    """
+
+    num_seeds = 2 * SPLIT_SIZE
 
     def __init__(self, games: Games, capacity: int, idle_seconds: float | None) -> None:
         """Make an empty collection; see `SessionPool` for the arguments."""
@@ -103,12 +109,11 @@ class OpenSessions:
                 check_reply(reply)
         with self._calls:
             results = self._step(self._sessions_of(ids), replies)
-        made: dict[str, Any] = dict(zip(ids, results, strict=True))
-        failed = [made.pop(name) for name in ids if type(made[name]) is ContractError]
-        others = with_images(list(made.values()))
-        if failed:
-            raise PartialStepError(str(failed[0]), dict(zip(made, others, strict=True))) from failed[0]
-        return others
+        results = with_images(results)
+        failed = next((result for result in results if isinstance(result, Exception)), None)
+        if failed is not None:
+            raise PartialStepError(str(failed), dict(zip(ids, results, strict=True))) from failed
+        return results
 
     def step_one(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
         """Make a turn in one session, batched with the calls of other threads and coroutines; see `step`."""
@@ -247,13 +252,14 @@ def opening_of(session_id: str, session: Session, image: Any) -> Opening:
 
 # Frames are encoded without the pool's lock.
 
-Result = TypeVar("Result", Opening, TurnResult)
 
-
-def with_images(results: list[Result]) -> list[Result]:
-    """Return results with their frames encoded as PNG."""
-    frames: dict[int, Any] = {index: result.image for index, result in enumerate(results) if result.image is not None}
+def with_images(results: list[Any]) -> list[Any]:
+    """Return openings, turn results or errors, with frames encoded as PNG."""
+    images = ((index, getattr(result, "image", None)) for index, result in enumerate(results))
+    frames = {index: image for index, image in images if image is not None}
     if not frames:
         return results
-    images = dict(zip(frames, encode_all(list(frames.values())), strict=True))
-    return [result._replace(image=images[index]) if index in images else result for index, result in enumerate(results)]
+    encoded = dict(zip(frames, encode_all(list(frames.values())), strict=True))
+    return [
+        result._replace(image=encoded[index]) if index in encoded else result for index, result in enumerate(results)
+    ]

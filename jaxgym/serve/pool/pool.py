@@ -161,7 +161,7 @@ class SessionPool(Branches):
             RequestError: If a seed is invalid.
             CapacityError: If the pool is full.
         """
-        seeds = [checked_seed(seed) for seed in seeds]
+        seeds = [checked_seed(seed, self.num_seeds) for seed in seeds]
         if not isinstance(options, Mapping) or options.get("adapt") is None:
             return self._open(name, seeds, options or {}, start=start)
         openings: list[Opening] = []
@@ -233,20 +233,20 @@ class SessionPool(Branches):
         check_no_string("ids", ids)
         if len(ids) != len(seeds):
             raise RequestError(f"seeds: expected one for each of {len(ids)} ids, got {len(seeds)}.")
-        seeds = [checked_seed(seed) for seed in seeds]
+        seeds = [checked_seed(seed, self.num_seeds) for seed in seeds]
         with self._calls:
             openings = self._reset(ids, self._sessions_of(ids), seeds)
         return with_images(openings)
 
     def reset_one(self, session_id: str, seed: int | None = None) -> Opening:
         """Start another episode in one session, batched with other calls; see `reset`."""
-        return with_images([self._calls.wait(checked_id(session_id), None, checked_seed(seed))])[0]
+        return with_images([self._calls.wait(checked_id(session_id), None, checked_seed(seed, self.num_seeds))])[0]
 
     async def aopen(
         self, name: str, seed: int | None = None, options: Options | None = None, *, start: bool = True
     ) -> Opening:
         """Open a session as `open` does, without blocking the event loop during compilation."""
-        seed = checked_seed(seed)
+        seed = checked_seed(seed, self.num_seeds)
         options, adapted, count = self._adapted(name, options or {}, seed)
         if not self._games.has(name, options):
             await asyncio.to_thread(self.prepare, name, options)
@@ -262,7 +262,7 @@ class SessionPool(Branches):
 
     async def areset(self, session_id: str, seed: int | None = None) -> Opening:
         """Start another episode in one session, batched with other calls; see `reset`."""
-        return await self._calls.future(checked_id(session_id), None, checked_seed(seed))
+        return await self._calls.future(checked_id(session_id), None, checked_seed(seed, self.num_seeds))
 
     async def aclose(self, session_id: str) -> None:
         """Close a session; see `close`."""

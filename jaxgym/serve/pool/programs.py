@@ -220,34 +220,24 @@ class Programs:
 
     def copy(self, table: jax.Array, source: int, slots: np.ndarray) -> jax.Array:
         """Copy one row to n other rows; return the table."""
-        for part, _ in self._parts(slots):
+        for part, _, _ in self._parts(slots):
             table = _copy(table, np.int32(source), part)
         return table
 
     def read(self, table: jax.Array, slots: np.ndarray) -> np.ndarray:
         """Return n rows, uint8 (n, states.width)."""
-        return np.concatenate([np.asarray(_read(table, part))[:count] for part, count in self._parts(slots)])
+        return np.concatenate([np.asarray(_read(table, part))[:count] for part, count, _ in self._parts(slots)])
 
     def write(self, table: jax.Array, slots: np.ndarray, rows: np.ndarray) -> jax.Array:
         """Set n rows to uint8 (n, states.width); return the table."""
-        first = 0
-        for part, count in self._parts(slots):
-            padded = np.zeros((len(part), rows.shape[1]), np.uint8)
-            padded[:count] = rows[first : first + count]
-            first += count
-            table = _write(table, part, padded)
+        for part, _, values in self._parts(slots, rows=rows):
+            table = _write(table, part, values)
         return table
 
     def reseed(self, table: jax.Array, slots: np.ndarray, words: np.ndarray, params: Any) -> jax.Array:
         """Replace the chance events to come in n rows; `words` are their keys, uint32 (n, 2). Return the table."""
-        if not self.logic.has_chance:
-            return table
-        first = 0
-        for part, count in self._parts(slots):
-            padded = np.zeros((len(part), words.shape[1]), np.uint32)
-            padded[:count] = words[first : first + count]
-            first += count
-            table = self._reseeds(table, part, padded, params)
+        for part, _, keys in self._parts(slots, rows=words) if self.logic.has_chance else ():
+            table = self._reseeds(table, part, keys, params)
         return table
 
     def _reseed(self, table: jax.Array, slots: jax.Array, words: jax.Array, params: Any) -> jax.Array:
@@ -256,16 +246,20 @@ class Programs:
         return table.at[slots].set(self.states.pack(states), mode="drop")
 
     def _parts(
-        self, slots: Sequence[int] | np.ndarray, sizes: Sequence[int] = SIZES
-    ) -> Iterator[tuple[np.ndarray, int]]:
-        """Yield n slots in parts that are padded to the batch sizes, int32 (size,), and the slots of each part."""
+        self, slots: Sequence[int] | np.ndarray, sizes: Sequence[int] = SIZES, rows: np.ndarray | None = None
+    ) -> Iterator[tuple[np.ndarray, int, Any]]:
+        """Yield n slots, int32 (size,), and n rows in parts that are padded to the batch sizes.
+
+        Each part is the slots, their number without padding, and the rows, padded with zeros.
+        """
         sizes = _up_to(self._capacity, sizes)
         for first in range(0, len(slots), sizes[-1]):
             part = slots[first : first + sizes[-1]]
-            size = next(size for size in sizes if size >= len(part))
-            padded = np.full(size, self._capacity, np.int32)
+            padded = np.full(next(size for size in sizes if size >= len(part)), self._capacity, np.int32)
             padded[: len(part)] = part
-            yield padded, len(part)
+            missing = len(padded) - len(part)
+            values = None if rows is None else np.pad(rows[first : first + len(part)], ((0, missing), (0, 0)))
+            yield padded, len(part), values
 
     def prepare_frames(self, table: jax.Array, params: Any) -> None:
         """Compile the programs that draw frames, for all batch sizes."""
@@ -280,7 +274,7 @@ class Programs:
         """
         parts = [
             (self._drawing(len(part), table, params)(table, part, params), count)
-            for part, count in self._parts(slots, _FRAME_SIZES)
+            for part, count, _ in self._parts(slots, _FRAME_SIZES)
         ]
         if parts[0][0] is None:
             return lambda: None

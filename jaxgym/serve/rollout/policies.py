@@ -268,9 +268,8 @@ def local_model(
     temperature: float = 1.0,
     top_p: float | None = None,
     seed: int | None = None,
-    device: str | None = None,
 ) -> Callable[[list[Chat]], list[Choice]]:
-    """Load a model and its tokenizer from a folder, without downloads.
+    """Load a model and its tokenizer from a folder, without downloads; on a GPU if there is one, else on the CPU.
 
     Args:
         folder: Folder that `save_pretrained` of the model and the tokenizer has written.
@@ -278,7 +277,6 @@ def local_model(
         temperature: Sampling temperature; 0 selects the most likely token.
         top_p: Probability mass of nucleus sampling; None uses that of the model's folder.
         seed: Seed of torch's random numbers; None leaves them as they are. Equal batches then get equal replies.
-        device: A device of torch; if None, a GPU if there is one, else the CPU.
 
     Returns:
         A function that takes chats and returns a reply for each, with the number of tokens of prompt and reply.
@@ -287,18 +285,26 @@ def local_model(
         ImportError: If `transformers` or `torch` is missing.
         OptionError: If the folder contains no model.
     """
-    torch, transformers = _packages()
+    try:
+        torch, transformers = importlib.import_module("torch"), importlib.import_module("transformers")
+    except ImportError as error:
+        raise ImportError(extras.missing("rollout", error.name, beside=("torch", "transformers"))) from error
     if not (folder / "config.json").exists():
         raise OptionError(f"{folder}: expected a folder written by save_pretrained, got one without a config.json.")
     tokenizer = from_folder(transformers.AutoTokenizer, folder, padding_side="left")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     model = from_folder(transformers.AutoModelForCausalLM, folder, dtype="auto").to(device)
     model.eval()
     if seed is not None:
         torch.manual_seed(seed)
-    sampling, ends = _sampling(temperature, top_p), _ends(model, tokenizer)
+    sampling: dict[str, Any] = {"do_sample": temperature > 0}
+    if temperature > 0:
+        sampling |= {"temperature": temperature, **({} if top_p is None else {"top_p": top_p})}
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    ends = tokenizer.eos_token_id if ends is None else ends
+    end_tokens = set(ends) if isinstance(ends, list | tuple) else {ends}
 
     def replies(chats: list[Chat]) -> list[Choice]:
         prompts = [prompt_of(tokenizer, chat) for chat in chats]
@@ -315,7 +321,7 @@ def local_model(
         texts = tokenizer.batch_decode(tokens, skip_special_tokens=True)
         prompt_sizes = batch["attention_mask"].sum(1).tolist()
         return [
-            choice_of(text, written, size, ends)
+            choice_of(text, written, size, end_tokens)
             for text, written, size in zip(texts, tokens.tolist(), prompt_sizes, strict=True)
         ]
 
@@ -338,30 +344,11 @@ def from_folder(loader: Any, folder: Path, **arguments: Any) -> Any:
         ) from error
 
 
-def _packages() -> tuple[Any, Any]:
-    try:
-        return importlib.import_module("torch"), importlib.import_module("transformers")
-    except ImportError as error:
-        raise ImportError(extras.missing("rollout", error.name, beside=("torch", "transformers"))) from error
-
-
 def choice_of(text: str, tokens: Sequence[int], prompt_tokens: int, ends: set[int]) -> Choice:
     """Return the choice of a generated row: its text, and its tokens, perhaps with an end token and padding."""
     size = next((place for place, token in enumerate(tokens, 1) if token in ends), None)
     reason = "length" if size is None else "stop"
     return Choice(Message(text), reason, prompt_tokens, len(tokens) if size is None else size)
-
-
-def _sampling(temperature: float, top_p: float | None) -> dict[str, Any]:
-    if temperature <= 0:
-        return {"do_sample": False}
-    return {"do_sample": True, "temperature": temperature, **({} if top_p is None else {"top_p": top_p})}
-
-
-def _ends(model: Any, tokenizer: Any) -> set[int]:
-    given = getattr(model.generation_config, "eos_token_id", None)
-    given = tokenizer.eos_token_id if given is None else given
-    return set(given) if isinstance(given, list | tuple) else {given}
 
 
 def prompt_of(tokenizer: Any, chat: Chat) -> str:

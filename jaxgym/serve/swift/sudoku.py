@@ -190,17 +190,16 @@ class SudokuScheduler(OpenEnvScheduler):
         return [{"role": "system", "content": rules}, {"role": "user", "content": tracker.first_message()}]
 
     async def _take_turn(self, uuid: str, text: str) -> tuple[bool, dict[str, Any]]:
-        move, tracker = _PARSER.parse(text), self._trackers[uuid]
+        move, tracker, trajectory = _PARSER.parse(text), self._trackers[uuid], self._envs[uuid]
         has_ended = True
         if isinstance(move, ParsedAction):
-            observation, reward, has_ended, _ = await self._envs[uuid].astep({"message": move.text})
+            observation, reward, has_ended, _ = await trajectory.env.astep({"message": move.text})
             parts = tracker.note(move, observed_text(observation), float(reward))
             score = sum(parts.values())
         else:
-            score = self._total_rewards[uuid] + _NO_MOVE
-        self._step_rewards[uuid].append(score - self._total_rewards[uuid])
-        self._total_rewards[uuid] = score
-        self._pending_obs[uuid] = tracker.next_message()
+            score = trajectory.total_reward + _NO_MOVE
+        trajectory.step_rewards.append(score - trajectory.total_reward)
+        trajectory.total_reward, trajectory.text = score, tracker.next_message()
         return bool(has_ended), {f"{name}_reward": part for name, part in tracker.parts.items()}
 
     async def _close_and_remove(self, uuid: str) -> None:

@@ -8,8 +8,9 @@ The adapters for verl, slime, AReaL and verifiers differ only in `ask`, which ge
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
-from jaxgym.serve.episodes import Episode, EpisodePool, options_of
+from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.messages import user_message
+from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout.scheduler import MOST_TURNS
 from jaxgym.serve.sessions import TurnResult
 
@@ -81,7 +82,7 @@ class Played(NamedTuple):
 
 
 async def play(
-    env_config: Mapping[str, Any], ask: Ask, max_turns: int = MOST_TURNS, pool: EpisodePool | None = None
+    env_config: Mapping[str, Any], ask: Ask, max_turns: int = MOST_TURNS, pool: SessionPool | None = None
 ) -> Played:
     """Play an episode, and close its session at the end, also if `ask` raises or the task is canceled.
 

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import time
+from http import HTTPStatus
 from typing import Any
 
 import httptools
@@ -24,9 +25,7 @@ At shutdown, it is also the time in which a client can complete its request.
 """
 
 _VERSIONS = ("1.1", "1.0")
-_LINE_END = b"\r\n"
-_END = _LINE_END * 2
-_CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]+")
+_END = b"\r\n\r\n"
 _CHUNK_FRAMING = 20  # 16 digits of a size and two line ends
 # HTTP/1.1 allows a server to ignore an upgrade, such as one to h2c (RFC 9110, 7.8). The parser would treat the body as
 # another protocol, so the header is renamed before parsing.
@@ -35,26 +34,22 @@ _UPGRADE = re.compile(rb"(?<=\r\n)upgrade(?=:(?![ \t]*websocket[ \t]*\r\n))", re
 _ABSOLUTE = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
 
 
-def _answer(status: int, phrase: str, reason: str) -> bytes:
+def _answer(status: int, reason: str) -> bytes:
     body = json.dumps({"error": reason})
-    head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
-    return f"{head}connection: close\r\n\r\n{body}".encode()
+    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
+    return f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}".encode()
 
 
 _TOO_LONG = _answer(
-    431,
-    "Request Header Fields Too Large",
-    f"expected at most {LONGEST_HEAD} bytes in a head, and as many in chunk extensions and trailers.",
+    431, f"expected at most {LONGEST_HEAD} bytes in a head, and as many in chunk extensions and trailers."
 )
-_NO_HTTP = _answer(400, "Bad Request", "expected a request of HTTP/1.1, got something else.")
-_NO_CODING = _answer(501, "Not Implemented", "expected no header Transfer-Encoding but chunked. Send the body uncoded.")
-_NO_VERSION = _answer(505, "HTTP Version Not Supported", "expected HTTP/1.1 or HTTP/1.0, got another version.")
+_NO_HTTP = _answer(400, "expected a request of HTTP/1.1, got something else.")
+_NO_CODING = _answer(501, "expected no header Transfer-Encoding but chunked. Send the body uncoded.")
+_NO_VERSION = _answer(505, "expected HTTP/1.1 or HTTP/1.0, got another version.")
 _LONG_HANDSHAKE = _answer(
-    431,
-    "Request Header Fields Too Large",
-    f"expected at most {MAX_LINE_LENGTH} bytes in a line and {MAX_NUM_HEADERS} headers in a WebSocket handshake.",
+    431, f"expected at most {MAX_LINE_LENGTH} bytes in a line and {MAX_NUM_HEADERS} headers in a WebSocket handshake."
 )
-_ENDING = _answer(503, "Service Unavailable", "the server shuts down. Repeat the request later.")
+_ENDING = _answer(503, "the server shuts down. Repeat the request later.")
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -72,8 +67,8 @@ class HttpConnection(HttpToolsProtocol):
     deadline = math.inf
     _held = b""  # an incomplete head, or bytes after a request that is not answered yet
     _is_in_body = _is_chunked = _is_discarding = _is_over = False
-    _left = 0  # remaining bytes of the body, or of the current chunk
-    _tail = b""  # an incomplete line between chunks
+    _left = 0  # remaining bytes of a body that is not chunked
+    _tail = b""  # the last bytes of a chunked body, at most three
     _framing = _discarded = 0
 
     def connection_made(self, transport: Any) -> None:
@@ -126,8 +121,9 @@ class HttpConnection(HttpToolsProtocol):
                 return
             else:
                 data = self._take_head(data)
-        if data and not self.transport.is_closing():
-            self._pass_on(data)
+        protocol: Any = self.transport.get_protocol()
+        if data and protocol is not self and not self.transport.is_closing():
+            protocol.data_received(data)  # bytes behind a handshake
         self._set_deadline()
 
     def _set_deadline(self) -> None:
@@ -172,30 +168,24 @@ class HttpConnection(HttpToolsProtocol):
             self._left -= min(end, len(data))
             self._feed(data[:end])
             return data[end:]
-        end = self._end_of_chunks(data)
-        self._framing += end
-        self._feed(data[:end])
-        self._framing = max(self._framing, 0)
-        if self._framing > LONGEST_HEAD and not self._is_over:
-            self._reject(_TOO_LONG)
-        return data[end:]
+        at = 0
+        while at < len(data) and self._is_in_body and not self._is_over:
+            end = self._end_of_lines(data, at)
+            self._framing += end - at
+            self._feed(data[at:end])
+            at, self._framing = end, max(self._framing, 0)
+            if self._framing > LONGEST_HEAD and not self._is_over:
+                self._reject(_TOO_LONG)
+        self._tail = (self._tail + data[-3:])[-3:]
+        return data[at:]
 
-    def _end_of_chunks(self, data: bytes) -> int:
-        """Return the length of the part of `data` that belongs to a chunked body; the parser does not tell."""
-        text, at = self._tail + data, self._left
-        while (line := text.find(_LINE_END, at)) >= at:
-            digits = _CHUNK_SIZE.match(text, at, line)
-            if digits is None:
-                break  # the parser rejects the body
-            size = int(digits[0], 16)
-            if size == 0:  # trailers and an empty line follow
-                end = text.find(_END, line)
-                if end < 0:
-                    break
-                return end + len(_END) - len(self._tail)
-            at = line + len(_LINE_END) + size + len(_LINE_END)
-        self._tail, self._left = text[at:], max(at - len(text), 0)
-        return len(data)
+    def _end_of_lines(self, data: bytes, at: int) -> int:
+        """Return the next place in `data` behind two line ends, or its end; a chunked body ends at such a place."""
+        across = (self._tail + data[:3]).find(_END) if at == 0 else -1
+        if across >= 0:
+            return across + len(_END) - len(self._tail)
+        found = data.find(_END, max(at - 3, 0))
+        return len(data) if found < 0 else found + len(_END)
 
     def _feed(self, data: bytes) -> None:
         try:
@@ -220,12 +210,6 @@ class HttpConnection(HttpToolsProtocol):
             is_long = isinstance(error.__cause__ or error, SecurityError)
             self._reject(_LONG_HANDSHAKE if is_long else _NO_HTTP)
 
-    def _pass_on(self, data: bytes) -> None:
-        """Pass the bytes behind a handshake to the WebSocket protocol."""
-        protocol: Any = self.transport.get_protocol()
-        if protocol is not self:
-            protocol.data_received(data)
-
     def _reject(self, answer: bytes) -> None:
         """Close the connection; send a response first unless the app has sent one or has started one."""
         is_answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
@@ -233,11 +217,6 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.write(answer)
         self._is_over = True
         self.transport.close()
-
-    def _reject_in_parser(self, answer: bytes) -> None:
-        """Reject a request from a callback of the parser, which stops."""
-        self._reject(answer)
-        raise httptools.HttpParserError
 
     def on_message_begin(self) -> None:
         """Begin a request, unless the connection ends."""
@@ -247,19 +226,17 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Process the end of a head; an absolute target names the host in place of `Host` (RFC 9112, 3.2.2)."""
-        if self.parser.get_http_version() not in _VERSIONS:  # pyright: ignore[reportOptionalMemberAccess]
-            self._reject_in_parser(_NO_VERSION)
+        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        is_known = self.parser.get_http_version() in _VERSIONS  # pyright: ignore[reportOptionalMemberAccess]
+        if not is_known or codings not in ([], [b"chunked"]):
+            self._reject(_NO_CODING if is_known else _NO_VERSION)
+            raise httptools.HttpParserError  # stops the parser
         absolute = None if self.url[:1] == b"/" else _ABSOLUTE.match(self.url)
         if absolute:
             self.headers[:] = [(name, absolute[1] if name == b"host" else value) for name, value in self.headers]
             self.url = b"/" + self.url[absolute.end() :].removeprefix(b"/")  # the WebSocket protocol reads paths only
-        headers = dict(self.headers)
-        self._is_in_body, self._is_chunked = True, b"transfer-encoding" in headers
-        if self._is_chunked:
-            codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
-            if codings != [b"chunked"]:
-                self._reject_in_parser(_NO_CODING)
-        self._left, self._framing, self._tail = int(headers.get(b"content-length", 0)), 0, b""
+        self._is_in_body, self._is_chunked = True, bool(codings)
+        self._left, self._framing, self._tail = int(dict(self.headers).get(b"content-length", 0)), 0, b""
         super().on_headers_complete()
         if self._is_chunked:
             self.headers = []  # collects the trailers; the scope has the headers
