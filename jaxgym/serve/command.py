@@ -33,7 +33,7 @@ def run(argv: Sequence[str]) -> None:
             server = importlib.import_module("jaxgym.serve.agentgym.server")
         else:
             server = importlib.import_module("jaxgym.serve.openenv.server")
-        server.serve(serving, bound)
+        importlib.import_module("jaxgym.serve.web.http").serve(server.load, serving, bound)
 
 
 def _with_modules_imported(serving: Serving) -> Serving:

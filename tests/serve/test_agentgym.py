@@ -26,7 +26,7 @@ from jaxgym.envs.frozen_lake.text import FrozenLakeTextInterface
 from jaxgym.envs.textcraft.world import world
 from jaxgym.errors import OptionError
 from jaxgym.serve.agentgym import wrappers
-from jaxgym.serve.agentgym.server import AgentGymApp, load, make_app
+from jaxgym.serve.agentgym.server import AgentGymApp, load
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web.guard import Guard
 from jaxgym.serve.web.serving import AgentGym
@@ -43,7 +43,7 @@ SOLUTION = ("get 1 ash log", "craft 4 ash planks using 1 ash log")
 def served(env: str, *options: str) -> Iterator[str]:
     """Yield the address of a server."""
     serving = AgentGym(env, options, host="127.0.0.1", port=0, max_sessions=16, idle_seconds=0)
-    with running(make_app(serving, load(serving)), serving) as (port, _):
+    with running(load(serving), serving) as (port, _):
         yield f"http://127.0.0.1:{port}"
 
 

@@ -27,7 +27,7 @@ PROGRAM = """if True:
 
     serving = OpenEnv(env="nothing", port=int(sys.argv[1]), page=False)
     with starting(serving) as bound:
-        http.run(app, serving, bound)
+        http.serve(lambda _: app, serving, bound)
 """
 
 

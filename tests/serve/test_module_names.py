@@ -17,7 +17,7 @@ from jaxgym import text
 from jaxgym.errors import UnknownIdError
 from jaxgym.serve import episodes, swift, trl
 from jaxgym.serve import rollout as rollouts
-from jaxgym.serve.agentgym.server import load, make_app
+from jaxgym.serve.agentgym.server import load
 from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout import runs
@@ -95,7 +95,7 @@ def test_a_request_of_openenv_has_no_such_name() -> None:
 def test_a_request_of_agentgym_has_no_such_name() -> None:
     serving = AgentGym("corridor", port=0, max_sessions=4)
     with (
-        running(make_app(serving, load(serving)), serving) as (port, _),
+        running(load(serving), serving) as (port, _),
         httpx.Client(base_url=f"http://127.0.0.1:{port}") as client,
     ):
         assert client.post(f"/{NAME}/create").status_code >= 400

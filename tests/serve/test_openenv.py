@@ -475,7 +475,7 @@ def test_a_game_that_can_not_be_loaded_ends_the_server() -> None:
     serving = OpenEnv(env="no_such_game", port=0)
     with bind(serving) as bound:
         with pytest.raises(ValueError, match="no_such_game"):
-            openenv_server.serve(serving, bound)
+            http.serve(openenv_server.load, serving, bound)
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(bound.getsockname(), 10)
 

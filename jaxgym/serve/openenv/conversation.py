@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qs
 
+from starlette.types import Receive, Scope, Send
+
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.openenv import frames, rpc
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
 from jaxgym.serve.web.answers import quoted, read_json
-from jaxgym.serve.web.guard import Message, Receive, Send
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class Conversations:
     def __init__(self, sessions: ClientSessions, methods: rpc.Methods):
         self._sessions, self._methods = sessions, methods
 
-    async def talk(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def talk(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a WebSocket until it closes; then close its session, unless the session was created before it."""
         is_rpc = scope["path"] == "/mcp"
         named = [] if is_rpc else parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [])

@@ -1,9 +1,10 @@
 """OpenEnv server of one environment: `jaxgym serve openenv --env sudoku`, and apps for other ASGI servers."""
 
 import asyncio
-import socket
 from collections.abc import Sequence
 from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jaxgym.serve.openenv.branching import UNDO_TURNS
 from jaxgym.serve.openenv.conversation import Conversations
@@ -11,10 +12,8 @@ from jaxgym.serve.openenv.routes import routes
 from jaxgym.serve.openenv.rpc import Methods
 from jaxgym.serve.openenv.sessions import SPARE, ClientSessions
 from jaxgym.serve.page.routes import with_page
-from jaxgym.serve.web import log
 from jaxgym.serve.web.answers import answer
-from jaxgym.serve.web.guard import App, Message, Receive, Send
-from jaxgym.serve.web.http import Hosted, behind_guard, host, loaded_at_start, run
+from jaxgym.serve.web.http import Hosted, behind_guard, host, loaded_at_start, serve
 from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, starting, token_of
 
 
@@ -33,7 +32,7 @@ class OpenEnvApp:
         app = routes(serving, sessions, methods)
         self._http = with_page(app, serving, [hosted], lambda _: [] if is_of_many else sessions.ids())
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or serve a WebSocket."""
         if self._closing_idle is None:
             self._closing_idle = asyncio.create_task(self._sessions.close_idle())
@@ -55,12 +54,6 @@ def load(serving: Serving) -> OpenEnvApp:
     return OpenEnvApp(serving, host(serving, {"rewards": "environment"}, SPARE, undo_turns))
 
 
-def serve(serving: Serving, bound: socket.socket) -> None:
-    """Load the environment and serve until the process receives a signal; see `jaxgym.serve.web.http.run`."""
-    log.print_line(f"loading {serving.env}")
-    run(load(serving), serving, bound)
-
-
 def settings(env: str, options: Sequence[str] = (), **more: Any) -> OpenEnv:
     """Return the settings of `jaxgym serve openenv`; defaults can come from environment variables.
 
@@ -72,7 +65,7 @@ def settings(env: str, options: Sequence[str] = (), **more: Any) -> OpenEnv:
     return OpenEnv(env, tuple(options), **more)
 
 
-def make_app(serving: Serving) -> App:
+def make_app(serving: Serving) -> ASGIApp:
     """Return the app for any ASGI server; it loads the environment at the start. Raises the errors of `token_of`."""
     token_of(serving)
     be_a_server()
@@ -80,6 +73,6 @@ def make_app(serving: Serving) -> App:
 
 
 def listen_and_serve(serving: Serving) -> None:
-    """Serve until the process receives a signal; see `jaxgym.serve.web.serving.starting` and `serve`."""
+    """Serve until the process receives a signal; see `jaxgym.serve.web.serving.starting` and `http.serve`."""
     with starting(serving) as bound:
-        serve(serving, bound)
+        serve(load, serving, bound)

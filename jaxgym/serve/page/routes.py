@@ -22,12 +22,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.page.views import GameView, view_of
 from jaxgym.serve.pool.session import Session
 from jaxgym.serve.web.answers import answer, exception_handlers, read_json
-from jaxgym.serve.web.guard import App, Message, Receive, Send, is_page_request, token_of_request
+from jaxgym.serve.web.guard import is_page_request, token_of_request
 from jaxgym.serve.web.http import Hosted
 from jaxgym.serve.web.serving import Serving
 
@@ -54,7 +55,9 @@ _MOST_FRAMES = 32
 _GONE = "This session is closed, by a call or because it was idle for too long. Start another one."
 
 
-def with_page(app: App, serving: Serving, games: Sequence[Hosted], sessions: Callable[[str], Iterable[str]]) -> App:
+def with_page(
+    app: ASGIApp, serving: Serving, games: Sequence[Hosted], sessions: Callable[[str], Iterable[str]]
+) -> ASGIApp:
     """Return an app that serves the page and its calls, and passes other requests to the app of the protocol.
 
     Args:
@@ -67,7 +70,7 @@ def with_page(app: App, serving: Serving, games: Sequence[Hosted], sessions: Cal
         return app
     page, calls = _document(serving.token_file is not None), _routes(_Page(games, sessions))
 
-    async def either(scope: Message, receive: Receive, send: Send) -> None:
+    async def either(scope: Scope, receive: Receive, send: Send) -> None:
         if is_page_request(scope):
             response = page
         elif scope["type"] != "http" or not scope["path"].startswith(PREFIX):

@@ -3,18 +3,14 @@
 import functools
 import hmac
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Iterable, Mapping
 from ipaddress import ip_address
 from typing import Any
 
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jaxgym.serve.web.answers import answer
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 _ONCE = (b"host", b"origin", b"authorization", b"content-length")
 _BEARER = b"bearer"
@@ -47,7 +43,7 @@ class Guard:
 
     def __init__(
         self,
-        app: App,
+        app: ASGIApp,
         token: str | None,
         max_bytes: int,
         *,
@@ -70,7 +66,7 @@ class Guard:
         self._allowed = frozenset(name.lower() for name in allowed_hosts)
         self._own = self._allowed | _LOOPBACK | {host.lower()}
 
-    def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Reject a request, or pass it to the app."""
         try:
             self._check_headers(scope)
@@ -144,7 +140,7 @@ class Guard:
         return bounded
 
 
-async def _reject(error: HTTPException, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+async def _reject(error: HTTPException, scope: Scope, receive: Receive, send: Send) -> None:
     response = answer({"error": error.detail}, error.status_code, error.headers)
     if scope["type"] == "websocket":
         await receive()

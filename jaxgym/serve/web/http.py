@@ -1,4 +1,4 @@
-"""Common parts of the servers: `host` loads an environment, `run` serves an app until the process gets a signal."""
+"""Common parts of the servers: `host` loads an environment, `serve` serves an app until the process gets a signal."""
 
 import asyncio
 import contextlib
@@ -12,13 +12,14 @@ from typing import Any
 
 import uvicorn
 from starlette.routing import Router
+from starlette.types import ASGIApp
 
 from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.options import parse_options
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web import log
-from jaxgym.serve.web.guard import App, Guard
+from jaxgym.serve.web.guard import Guard
 from jaxgym.serve.web.requests import HttpConnection
 from jaxgym.serve.web.serving import BACKLOG, Serving, listen, token_of
 from jaxgym.serve.web.sockets import SocketConnection
@@ -86,7 +87,7 @@ def freeze() -> None:
     gc.freeze()
 
 
-def behind_guard(app: App, serving: Serving) -> Guard:
+def behind_guard(app: ASGIApp, serving: Serving) -> Guard:
     """Return the app of a protocol behind its guard; raises the errors of `token_of`."""
     return Guard(
         app,
@@ -98,7 +99,7 @@ def behind_guard(app: App, serving: Serving) -> Guard:
     )
 
 
-def loaded_at_start(load: Callable[[], App]) -> App:
+def loaded_at_start(load: Callable[[], ASGIApp]) -> ASGIApp:
     """Return an app for any ASGI server that is loaded when the server starts, before it accepts clients."""
 
     async def not_started(*_: Any) -> None:
@@ -134,7 +135,7 @@ class _Server(uvicorn.Server):
         self._captured_signals.clear()  # uvicorn would raise the signals again
 
 
-def make_server(app: App, serving: Serving) -> uvicorn.Server:
+def make_server(app: ASGIApp, serving: Serving) -> uvicorn.Server:
     """Return the server of a protocol without starting it; raises the errors of `token_of`."""
     log.log_to_stderr()
 
@@ -167,13 +168,19 @@ def make_server(app: App, serving: Serving) -> uvicorn.Server:
     return server
 
 
-def run(app: App, serving: Serving, bound: socket.socket) -> None:
-    """Serve until the process receives SIGTERM or SIGINT; then answer the open calls and return.
+def serve(load: Callable[[Any], ASGIApp], serving: Serving, bound: socket.socket) -> None:
+    """Load an app and serve it until the process receives SIGTERM or SIGINT; then answer the open calls and return.
+
+    Args:
+        load: Makes the app of the settings, and compiles its programs.
+        serving: The settings.
+        bound: The socket, which listens when the app is loaded.
 
     Raises:
-        OptionError, OSError: See `token_of` and `listen`.
+        OptionError, OSError: See `token_of` and `listen`, and the errors of `load`.
     """
-    server = make_server(app, serving)
+    log.print_line(f"loading {serving.env}")
+    server = make_server(load(serving), serving)
     listen(serving, bound)
     announce(serving, bound)
     server.run(sockets=[bound])
