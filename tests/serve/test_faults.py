@@ -25,7 +25,7 @@ from websockets.sync.client import connect
 from jaxgym import interrupts
 from jaxgym.errors import OptionError
 from jaxgym.serve import command
-from jaxgym.serve.web import http, requests, sockets
+from jaxgym.serve.web import http, requests
 from jaxgym.serve.web.serving import MISUSED, PROTOCOLS, OpenEnv, starting
 from tests.serve.running import running
 
@@ -194,7 +194,7 @@ def test_a_socket_that_is_rejected_is_nothing_to_log(port: int, caplog: pytest.L
 
 # The client ends a message with one more, empty piece; nothing follows it that could hide the close frame.
 @pytest.mark.parametrize(
-    ("message", "code"), [([b"\xff\xfe"], 1007), (["x"] * sockets.MOST_PIECES, 1009), (["x" * 5000], 1009)]
+    ("message", "code"), [([b"\xff\xfe"], 1007), (["x"] * requests.MOST_PIECES, 1009), (["x" * 5000], 1009)]
 )
 def test_a_message_that_is_none_ends_a_socket(
     port: int, message: list[Any], code: int, capfd: pytest.CaptureFixture[str]

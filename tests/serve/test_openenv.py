@@ -26,7 +26,6 @@ from websockets.sync.client import ClientConnection, connect
 from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.serve import command
-from jaxgym.serve.openenv import conversation
 from jaxgym.serve.openenv import server as openenv_server
 from jaxgym.serve.openenv.client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
 from jaxgym.serve.openenv.rpc import Methods, tools_of
@@ -236,14 +235,14 @@ def test_an_idle_session_is_closed_and_its_socket_too(hosted: http.Hosted) -> No
 
 
 def test_a_client_that_does_not_read_that_it_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "_PATIENCE", 0.05)
+    monkeypatch.setattr(openenv_server, "_PATIENCE", 0.05)
 
     async def stuck(_: Any) -> None:
         await asyncio.Event().wait()
 
     async def hang_up() -> bool:
         talk = asyncio.create_task(stuck(None))
-        await conversation.hanging_up(stuck, talk)()
+        await openenv_server.hanging_up(stuck, talk)()
         await asyncio.wait([talk])
         return talk.cancelled()
 

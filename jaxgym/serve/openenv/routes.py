@@ -13,8 +13,7 @@ from jaxgym.levels import SPLIT_SIZE
 from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.rpc import Methods, respond_to_mcp
-from jaxgym.serve.openenv.sessions import ClientSessions
-from jaxgym.serve.openenv.tasks import SPLITS, seed_of, start_of
+from jaxgym.serve.openenv.sessions import SPLITS, ClientSessions, seed_of, start_of
 from jaxgym.serve.web.answers import answer, exception_handlers, quoted, read_json
 from jaxgym.serve.web.serving import Serving
 

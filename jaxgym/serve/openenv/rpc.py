@@ -19,8 +19,7 @@ from jaxgym.serve import arguments, trl
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.openenv.branching import BranchingMethods
 from jaxgym.serve.openenv.frames import FrameError
-from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
-from jaxgym.serve.openenv.tasks import HIGHEST_SEED
+from jaxgym.serve.openenv.sessions import HIGHEST_SEED, ClientSession, ClientSessions
 from jaxgym.serve.web.answers import answer, message_of, quoted, read_json
 from jaxgym.text import InvalidReply
 

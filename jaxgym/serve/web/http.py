@@ -20,9 +20,8 @@ from jaxgym.options import parse_options
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web import log
 from jaxgym.serve.web.guard import Guard
-from jaxgym.serve.web.requests import HttpConnection
+from jaxgym.serve.web.requests import HttpConnection, SocketConnection
 from jaxgym.serve.web.serving import BACKLOG, Serving, listen, token_of
-from jaxgym.serve.web.sockets import SocketConnection
 
 KILOBYTE = 1024
 END_SECONDS = 10
