@@ -119,15 +119,15 @@ def test_a_full_server_and_options(base: str) -> None:
 
 def test_idle_sessions_are_closed_and_two_steps_of_one_session_follow_each_other() -> None:
     async def play() -> None:
-        pool = BabyAIPool(4, 0.05)
+        pool = BabyAIPool(4, 0.5)
         key, idle = [(await pool.aopen("babyai", 0, {}, start=False)).id for _ in range(2)]
         await pool.areset(key, agentgym.NUM_TASKS - 1)
         await pool.areset(key, 0)
         turned = await asyncio.gather(*(pool.astep(key, action) for action in ("turn left", "turn right")))
         assert [result.number for result in turned] == [1, 2]
         assert turned[1].text == agentgym.begin(agentgym.task_of(0)).observation
-        await asyncio.sleep(0.1)
-        pool.frame(key)
+        await asyncio.sleep(0.6)
+        await pool.astep(key, "turn left")
         pool.close_idle()
         assert key in pool
         assert idle not in pool
