@@ -26,7 +26,7 @@ from jaxgym.envs.frozen_lake.text import FrozenLakeTextInterface
 from jaxgym.envs.textcraft.world import world
 from jaxgym.errors import OptionError
 from jaxgym.serve.agentgym import wrappers
-from jaxgym.serve.agentgym.server import AgentGymApp, load
+from jaxgym.serve.agentgym.server import AgentGymApp, BodyError, fields_of, load, read_fields
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web.guard import Guard
 from jaxgym.serve.web.serving import AgentGym
@@ -281,6 +281,23 @@ def test_the_tasks_of_textcraft_are_those_of_the_depths_that_are_allowed() -> No
     assert sorted(set(depths.tolist())) == [2, 5]
     assert np.all(np.diff(depths) >= 0)
     assert len(depths) == np.isin(whole.depths[whole.goals], [2, 5]).sum()
+
+
+def test_the_fields_of_a_route_are_the_arguments_of_its_method() -> None:
+    async def hint(owner: str | None, id: int, words: list[str], note: str | None = "none") -> None: ...
+
+    fields = fields_of(hint)
+    assert read_fields(fields, "POST", b"", b'{"id": 3.0, "words": ["a"], "more": 1}') == [3, ["a"], "none"]
+    assert read_fields(fields, "POST", b"", b'{"id": 3, "words": [], "note": null}') == [3, [], None]
+    for body, where in ((b'{"id": 3}', "words"), (b'{"id": null, "words": []}', "id")):
+        with pytest.raises(BodyError) as failed:
+            read_fields(fields, "POST", b"", body)
+        assert failed.value.where == ["body", where]
+
+    async def wait(owner: str | None, seconds: float) -> None: ...
+
+    with pytest.raises(TypeError, match="wait: seconds: expected int, str or a list of them, got <class 'float'>"):
+        fields_of(wait)
 
 
 # The corridor, without a socket
