@@ -8,16 +8,7 @@ from typing import Any
 
 from jaxgym.errors import OptionError
 from jaxgym.serve.rollout.command import Player
-from jaxgym.serve.rollout.policies import (
-    BatchPolicy,
-    Choice,
-    EndpointPolicy,
-    Policy,
-    PolicyError,
-    Request,
-    choice_of_reply,
-    local_model,
-)
+from jaxgym.serve.rollout.policies import Choice, Policy, PolicyError, Request, choice_of_reply
 from jaxgym.serve.rollout.scheduler import RolloutSettings
 
 
@@ -54,6 +45,12 @@ class Agent(Player):
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise OptionError(f"--top-p: expected a number above 0 and at most 1, got {self.top_p}.")
 
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """Arguments of `local_model` and of a completion of an endpoint."""
+        more = {"top_p": self.top_p, "seed": self.sampling_seed}
+        return {**super().sampling, **{name: value for name, value in more.items() if value is not None}}
+
     def policy(self, run_settings: RolloutSettings, seed: int) -> Policy:
         """Return the policy.
 
@@ -71,25 +68,7 @@ class Agent(Player):
         if self.make is not None:
             made = self.make()
             return made if isinstance(made, Policy) else EpisodeAgents(self.make, made)
-        if self.folder is not None:
-            function = local_model(
-                self.folder,
-                max_tokens=self.max_tokens,
-                temperature=self.temperature,
-                top_p=self.top_p,
-                seed=self.sampling_seed,
-            )
-            return BatchPolicy(function, run_settings.concurrency)
-        if "://" not in self.model:
-            return super().policy(run_settings, seed)
-        sampling = {
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            "top_p": self.top_p,
-            "seed": self.sampling_seed,
-        }
-        given_sampling = {name: value for name, value in sampling.items() if value is not None}
-        return EndpointPolicy(self.model, self.name, sampling=given_sampling, timeout_seconds=run_settings.turn_seconds)
+        return super().policy(run_settings, seed)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -64,6 +64,11 @@ class Player:
         if self.max_tokens < 1:
             raise OptionError(f"--max-tokens: expected an integer of at least 1, got {self.max_tokens}.")
 
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """Arguments of `local_model` and of a completion of an endpoint."""
+        return {"temperature": self.temperature, "max_tokens": self.max_tokens}
+
     def policy(self, run_settings: RolloutSettings, seed: int) -> Policy:
         """Return the policy.
 
@@ -78,14 +83,12 @@ class Player:
                 "URL, or --hf FOLDER."
             )
         if self.folder is not None:
-            function = local_model(self.folder, max_tokens=self.max_tokens, temperature=self.temperature)
-            return BatchPolicy(function, run_settings.concurrency)
+            return BatchPolicy(local_model(self.folder, **self.sampling), run_settings.concurrency)
         if self.model == "expert" or self.model == "random":
             return ScriptedPolicy(self.model, seed)
         if "://" not in self.model:
             raise OptionError(f"--model: expected expert, random, or a URL with http://, got {self.model!r}.")
-        sampling = {"temperature": self.temperature, "max_tokens": self.max_tokens}
-        return EndpointPolicy(self.model, self.name, sampling=sampling, timeout_seconds=run_settings.turn_seconds)
+        return EndpointPolicy(self.model, self.name, sampling=self.sampling, timeout_seconds=run_settings.turn_seconds)
 
 
 def rows_for(
