@@ -22,6 +22,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import jaxgym
+from jaxgym import text
 from jaxgym.envs.frozen_lake.text import FrozenLakeTextInterface
 from jaxgym.envs.textcraft.world import world
 from jaxgym.errors import OptionError
@@ -390,6 +392,29 @@ def test_a_full_server_says_so_and_idle_environments_make_room(app: Guard, pool:
         assert "was idle for 0.3 s" in call(app, "POST", "/step", id=number, action="<left>")[1]["error"]
     assert call(app, "GET", "/list_envs") == (200, [fresh])
     call(app, "POST", "/close", id=fresh)
+
+
+def test_a_faulty_parser_fails_its_own_environment_only() -> None:
+    class Faulty(corridor.CorridorTextInterface):
+        def parse(self, reply: str) -> Any:
+            return None if reply == "faulty" else super().parse(reply)
+
+    with without_new_ids():
+        spec = text.TextSpec(lambda env, _: Faulty(env.env_id, shouts=False))
+        jaxgym.register("Faulty-v0", jaxgym.Spec(corridor.Corridor, corridor.Params, text=spec))
+        pool = SessionPool(capacity=2)
+        app = AgentGymApp(pool, {"": wrappers.wrap("faulty", pool)})
+
+        def play(path: str, **body: Any) -> Any:
+            return asyncio.run(app.answer("POST", path, b"", json.dumps(body).encode(), None))[1]
+
+        for _ in range(2):
+            play("/create")
+        failed, made = play("/step_batch", ids=[1, 0], actions=["faulty", "<stay>"])
+        assert failed == play("/step", id=1, action="faulty")
+        assert failed["error"].startswith("Faulty-v0: parse('faulty'): expected a ParsedAction or an InvalidReply")
+        assert made["observation"].startswith("1: ")
+        assert play("/step", id=1, action="<stay>")["observation"].startswith("1: ")
 
 
 VALUES = st.recursive(

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jaxgym.errors import OptionError
+from jaxgym.errors import ContractError, OptionError
 from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
 from jaxgym.serve.agentgym.wrappers import short_name_of, wrap
 from jaxgym.serve.errors import CapacityError, SessionError
@@ -203,7 +203,7 @@ class AgentGymApp:
             return _MALFORMED, {"detail": [{"type": "value_error", "loc": error.where, "msg": str(error)}]}
         except CapacityError as error:
             return _FULL, {"error": message_of(error)}
-        except SessionError as error:
+        except (SessionError, ContractError) as error:
             return _OK, {"error": message_of(error)}
 
     def sessions(self, token: str) -> list[str]:
