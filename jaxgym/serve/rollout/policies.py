@@ -285,10 +285,7 @@ def local_model(
         ImportError: If `transformers` or `torch` is missing.
         OptionError: If the folder contains no model.
     """
-    try:
-        torch, transformers = importlib.import_module("torch"), importlib.import_module("transformers")
-    except ImportError as error:
-        raise ImportError(extras.missing("rollout", error.name, beside=("torch", "transformers"))) from error
+    torch, transformers = _packages()
     if not (folder / "config.json").exists():
         raise OptionError(f"{folder}: expected a folder written by save_pretrained, got one without a config.json.")
     tokenizer = from_folder(transformers.AutoTokenizer, folder, padding_side="left")
@@ -302,9 +299,7 @@ def local_model(
     sampling: dict[str, Any] = {"do_sample": temperature > 0}
     if temperature > 0:
         sampling |= {"temperature": temperature, **({} if top_p is None else {"top_p": top_p})}
-    ends = getattr(model.generation_config, "eos_token_id", None)
-    ends = tokenizer.eos_token_id if ends is None else ends
-    end_tokens = set(ends) if isinstance(ends, list | tuple) else {ends}
+    ends = _ends(model, tokenizer)
 
     def replies(chats: list[Chat]) -> list[Choice]:
         prompts = [prompt_of(tokenizer, chat) for chat in chats]
@@ -321,7 +316,7 @@ def local_model(
         texts = tokenizer.batch_decode(tokens, skip_special_tokens=True)
         prompt_sizes = batch["attention_mask"].sum(1).tolist()
         return [
-            choice_of(text, written, size, end_tokens)
+            choice_of(text, written, size, ends)
             for text, written, size in zip(texts, tokens.tolist(), prompt_sizes, strict=True)
         ]
 
@@ -344,11 +339,24 @@ def from_folder(loader: Any, folder: Path, **arguments: Any) -> Any:
         ) from error
 
 
+def _packages() -> tuple[Any, Any]:
+    try:
+        return importlib.import_module("torch"), importlib.import_module("transformers")
+    except ImportError as error:
+        raise ImportError(extras.missing("rollout", error.name, beside=("torch", "transformers"))) from error
+
+
 def choice_of(text: str, tokens: Sequence[int], prompt_tokens: int, ends: set[int]) -> Choice:
     """Return the choice of a generated row: its text, and its tokens, perhaps with an end token and padding."""
     size = next((place for place, token in enumerate(tokens, 1) if token in ends), None)
     reason = "length" if size is None else "stop"
     return Choice(Message(text), reason, prompt_tokens, len(tokens) if size is None else size)
+
+
+def _ends(model: Any, tokenizer: Any) -> set[int]:
+    given = getattr(model.generation_config, "eos_token_id", None)
+    given = tokenizer.eos_token_id if given is None else given
+    return set(given) if isinstance(given, list | tuple) else {given}
 
 
 def prompt_of(tokenizer: Any, chat: Chat) -> str:
