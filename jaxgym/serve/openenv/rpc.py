@@ -1,5 +1,9 @@
 """JSON-RPC of an OpenEnv server: its methods, and the tools of an environment, which are those of TRL.
 
+`/mcp` over HTTP takes calls of OpenEnv, and the Model Context Protocol (MCP) over streamable HTTP: `initialize` opens a
+session for an MCP client; every further request names it in the header `Mcp-Session-Id`. A call without that header is
+a call of OpenEnv: its parameters name a session, or it gets a temporary one.
+
 >>> tool = tools_of("frozen_lake")["move"]
 >>> tool.schema["properties"]["direction"]["enum"], tool.reply({"direction": "up"})
 (['up', 'down', 'left', 'right'], '<action>up</action>')

@@ -1,4 +1,4 @@
-"""Policies, which reply to chats."""
+"""Policies, which reply to chats: an endpoint, or a function of a batch of chats, such as a local model."""
 
 import asyncio
 import dataclasses

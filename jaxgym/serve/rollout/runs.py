@@ -1,4 +1,8 @@
-"""Runs: the rows of a dataset are played and saved, and the results are summarized."""
+"""Runs: the rows of a dataset are played, rewarded and saved, and the results are summarized.
+
+The folder of a run has `completions.jsonl`, one trajectory on each line, and `settings.json`. The reward of a
+trajectory is a weighted sum of reward functions and the return of the episode.
+"""
 
 import asyncio
 import dataclasses
@@ -106,6 +110,9 @@ GYM = "gym"
 """Name of the column with the sum of an episode's rewards, the last column."""
 
 RewardFunction = Callable[..., Sequence[float]]
+"""Function with the signature of ms-swift's: it takes `completions`, the last replies, and every column of the rows as
+a keyword argument, including `messages` and `rollout_infos`. All arguments are lists; it returns a number for each
+trajectory."""
 
 _CONCISE, _WORDY = 400, 4000
 

@@ -1,4 +1,4 @@
-"""JSON responses, including those to invalid requests."""
+"""Strict parsing of JSON requests, and JSON responses, including those to invalid requests."""
 
 import collections
 import json

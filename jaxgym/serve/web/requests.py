@@ -288,7 +288,7 @@ _TOO_BIG, _NO_TEXT, _POLICY = 1009, 1007, 1008
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
-    """WebSocket connection.
+    """WebSocket connection with limits on messages that a client does not read or the app has not answered.
 
     Attributes:
         deadline: Time at which the connection is aborted, in seconds of `time.monotonic`.
