@@ -47,12 +47,16 @@ class AgentGymSession:
 
     def note(self, made: Opening | TurnResult) -> dict[str, Any]:
         """Record a turn or the start of an episode, and return `last`."""
-        if isinstance(made, Opening):
+        if isinstance(made, TurnResult):
+            self.last = {
+                "observation": made.text,
+                "reward": made.reward,
+                "score": made.total_reward,
+                "done": made.terminated or made.truncated,
+            }
+        else:
             self.first = made.text
             self.last = {"observation": made.text, "reward": 0.0, "score": 0.0, "done": False}
-        else:
-            self.last = {"observation": made.text, "reward": made.reward, "score": made.total_reward}
-            self.last["done"] = made.terminated or made.truncated
         if made.image is not None:
             self.last["image"] = as_base64(made.image)
         return self.last
@@ -136,8 +140,11 @@ class AgentGymWrapper:
     async def step(self, owner: str | None, id: int, action: str) -> Any:
         """Make a turn; after the end it changes nothing and its reward is 0."""
         running = self._find(owner, id)
-        with self._if_open(id):
-            return self.step_answer(running.note(await self._pool.astep(running.key, action)))
+        try:
+            result = await self._pool.astep(running.key, action)
+        except UnknownSessionError:  # not `_if_open`, which takes longer
+            raise self._gone(id) from None
+        return self.step_answer(running.note(result))
 
     async def reset(self, owner: str | None, id: int, data_idx: int | None = 0) -> Any:
         """Start a task."""
@@ -264,22 +271,21 @@ class AgentGymWrapper:
             raise RequestError("ids: expected different ids in a batch, got one twice.")
         if len(numbers) > self._pool.capacity:
             raise RequestError(f"ids: expected at most {self._pool.capacity} in a batch, got {len(numbers)}.")
-        found, results = dict[int, AgentGymSession](), dict[int, Any]()
-        for number in numbers:
+        found, answers = dict[int, AgentGymSession](), list[Any]([None] * len(numbers))
+        for index, number in enumerate(numbers):
             try:
-                found[number] = self._find(owner, number)
+                found[index] = self._find(owner, number)
             except GoneError as error:
-                results[number] = error
+                answers[index] = {"error": message_of(error)}
         if not found and len(numbers) > _MOST_UNKNOWN:
             raise self._gone(numbers[0])
-        known = [value for number, value in zip(numbers, values, strict=True) if number in found]
-        results.update(zip(found, make([running.key for running in found.values()], known), strict=True))
-        return [
-            {"error": message_of(result)}
-            if isinstance(result := results[number], Exception)
-            else response(number, found[number].note(result))
-            for number in numbers
-        ]
+        results = make([running.key for running in found.values()], [values[index] for index in found])
+        for (index, running), result in zip(found.items(), results, strict=True):
+            is_error = isinstance(result, Exception)
+            answers[index] = (
+                {"error": message_of(result)} if is_error else response(numbers[index], running.note(result))
+            )
+        return answers
 
     async def _start(self, number: int, running: AgentGymSession, data_idx: int) -> dict[str, Any]:
         with self._if_open(number):

@@ -125,9 +125,10 @@ class HttpConnection(HttpToolsProtocol):
                 return
             else:
                 data = self._take_head(data)
-        protocol: Any = self.transport.get_protocol()
-        if data and protocol is not self and not self.transport.is_closing():
-            protocol.data_received(data)  # bytes behind a handshake
+        if data and not self.transport.is_closing():
+            protocol: Any = self.transport.get_protocol()
+            if protocol is not self:
+                protocol.data_received(data)  # bytes behind a handshake
         self._set_deadline()
 
     def _set_deadline(self) -> None:
@@ -230,7 +231,9 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Process the end of a head; an absolute target names the host in place of `Host` (RFC 9112, 3.2.2)."""
-        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        headers, codings = dict(self.headers), list[bytes]()
+        if b"transfer-encoding" in headers:
+            codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
         is_known = self.parser.get_http_version() in _VERSIONS  # pyright: ignore[reportOptionalMemberAccess]
         if not is_known or codings not in ([], [b"chunked"]):
             self._reject(_NO_CODING if is_known else _NO_VERSION)
@@ -240,7 +243,7 @@ class HttpConnection(HttpToolsProtocol):
             self.headers[:] = [(name, absolute[1] if name == b"host" else value) for name, value in self.headers]
             self.url = b"/" + self.url[absolute.end() :].removeprefix(b"/")  # the WebSocket protocol reads paths only
         self._is_in_body, self._is_chunked = True, bool(codings)
-        self._left, self._framing, self._tail = int(dict(self.headers).get(b"content-length", 0)), 0, b""
+        self._left, self._framing, self._tail = int(headers.get(b"content-length", 0)), 0, b""
         super().on_headers_complete()
         if self._is_chunked:
             self.headers = []  # collects the trailers; the scope has the headers
