@@ -105,9 +105,12 @@ class Guard:
         name = _name_of(host)
         if name in self._own or name.endswith(".localhost"):
             return True
-        # With a wildcard address, the address of this connection counts. Only an IP address is compared, not a name.
-        local = (scope.get("server") or ("",))[0]
-        return _is_address(name) and (name == local or ip_address(name).is_loopback)
+        try:
+            address = ip_address(name)
+        except ValueError:  # only an IP address is compared below, not a name
+            return False
+        # With a wildcard address, the address of this connection counts.
+        return address.is_loopback or name == (scope.get("server") or ("",))[0]
 
     def _is_own_page(self, origin: bytes, host: bytes | None, scope: Mapping[str, Any]) -> bool:
         """Return whether `Origin` is a page of this server or of an allowed host."""
@@ -157,11 +160,3 @@ def _name_of(authority: bytes) -> str:
     """Return the name in `NAME`, `NAME:PORT` or `[ADDRESS]:PORT`, in lower case; empty if it has another form."""
     found = _AUTHORITY.fullmatch(authority)
     return "" if found is None else (found[1] or found[2]).decode().lower().removesuffix(".")
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
