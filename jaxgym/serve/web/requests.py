@@ -231,18 +231,19 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Process the end of a head; an absolute target names the host in place of `Host` (RFC 9112, 3.2.2)."""
-        headers, codings = dict(self.headers), list[bytes]()
-        if b"transfer-encoding" in headers:
+        headers, codings = dict(self.headers), [b"chunked"]
+        is_chunked = b"transfer-encoding" in headers
+        if is_chunked:
             codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
         is_known = self.parser.get_http_version() in _VERSIONS  # pyright: ignore[reportOptionalMemberAccess]
-        if not is_known or codings not in ([], [b"chunked"]):
+        if not is_known or codings != [b"chunked"]:
             self._reject(_NO_CODING if is_known else _NO_VERSION)
             raise httptools.HttpParserError  # stops the parser
         absolute = None if self.url[:1] == b"/" else _ABSOLUTE.match(self.url)
         if absolute:
             self.headers[:] = [(name, absolute[1] if name == b"host" else value) for name, value in self.headers]
             self.url = b"/" + self.url[absolute.end() :].removeprefix(b"/")  # the WebSocket protocol reads paths only
-        self._is_in_body, self._is_chunked = True, bool(codings)
+        self._is_in_body, self._is_chunked = True, is_chunked
         self._left, self._framing, self._tail = int(headers.get(b"content-length", 0)), 0, b""
         super().on_headers_complete()
         if self._is_chunked:
