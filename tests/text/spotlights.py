@@ -138,6 +138,7 @@ class Planner:
     """Search in place and time for the way with the fewest expected hits."""
 
     HORIZON = 30  # steps
+    REST = 10  # steps after it, in which the spotlights are taken to stand still
     PACE = 0.008  # cost of a step, in hits: more spotlights appear as time goes by
 
     def __init__(self):
@@ -174,17 +175,39 @@ class Planner:
             layers.append(1 - safe)
         return layers
 
-    def move(self, place: np.ndarray, targets: list[tuple[np.ndarray, float]], hits: list[np.ndarray]):
-        """Return the move that begins the best way to the targets, given as places and reaches, in this order."""
-        after = [np.zeros_like(self.entering)] * (self.HORIZON + 1)
+    def leave(self, hits: list[np.ndarray]) -> list[np.ndarray]:
+        """Return the hits on the best way without a target, in each place for each of the next steps."""
+        values = [np.zeros_like(self.entering)]
+        for chance in [hits[-1]] * self.REST + hits[::-1]:
+            values.append(functools.reduce(np.minimum, self._options(values[-1] + chance)))
+        return values[self.REST :][::-1]
+
+    def move(
+        self,
+        place: np.ndarray,
+        targets: list[tuple[np.ndarray, float]],
+        hits: list[np.ndarray],
+        after: list[np.ndarray] | None = None,
+        late: float = 0.0,
+    ):
+        """Return the move that begins the best way to the targets.
+
+        Args:
+            place: Place of the player.
+            targets: Places and reaches, in this order.
+            hits: Chance of a hit in each place for each of the steps to plan.
+            after: Cost in each place and at each time after the last target.
+            late: Cost if a target is not reached in these steps.
+        """
+        after = after or [np.zeros_like(self.entering)] * (len(hits) + 1)
         for index in range(len(targets) - 1, -1, -1):
             target, reach = targets[index][0].astype(np.float32), targets[index][1]
             dx, dy = np.abs(self.x - target[0])[:, None], np.abs(self.y - target[1])[None, :]
             steps = np.minimum(dx, dy) / 2 + np.abs(dx - dy) / 3 - reach / 3
             near = tuple(self._index(target))
-            values = [after[-1][near] + 3 * self.PACE * np.maximum(0, steps)]
             is_reached = self.distance(target) <= reach
-            for time in range(self.HORIZON - 1, -1, -1):
+            values = [after[-1][near] + (3 * self.PACE + late / 30) * np.maximum(0, steps) + late * ~is_reached]
+            for time in range(len(hits) - 1, -1, -1):
                 options = self._options(values[-1] + hits[time])
                 values.append(np.where(is_reached, after[time], functools.reduce(np.minimum, options) + self.PACE))
             after = values[::-1]
@@ -218,13 +241,28 @@ class Belief:
         near = np.hypot(*(self.places[likely, None] - self.places[None, likely]).transpose(2, 0, 1)) < 5
         return self.places[likely[(near @ self.weights[likely]).argmax()]]
 
-    def exclude(self, is_wrong: np.ndarray) -> None:
-        """Exclude places; do nothing if no place would be left."""
-        weights = self.weights * ~is_wrong
-        if weights.max() > 0:
-            self.weights = weights / weights.max()
+    def exclude(self, center: np.ndarray, low: float, high: float) -> None:
+        """Exclude places at these distances from a center; if none would be left, those around them are possible."""
+        for _ in range(4):
+            distance = np.hypot(*(self.places - center).T)
+            weights = self.weights * ((distance < low) | (distance > high))
+            if weights.max() > 0:
+                self.weights = weights / weights.max()
+                return
+            nearest = np.min([np.hypot(*(GRID - place).T) for place in self.places], axis=0)
+            self.places = GRID[nearest < 4]
+            self.weights = np.ones(len(self.places))
+
+    def move(self, pixels: np.ndarray) -> None:
+        """Move all places until a wall; drop the unlikely ones, and join those that are now the same."""
+        is_likely = self.weights > 1e-3
+        moved = np.clip(self.places[is_likely] + pixels, LOW, HIGH)
+        self.places, index = np.unique(moved, axis=0, return_inverse=True)
+        self.weights = np.bincount(index.ravel(), self.weights[is_likely])
+        self.weights /= self.weights.max()
 
 
+MARGIN = 0.7  # pixels by which places are uncertain when a target is touched
 GRID = np.array(list(itertools.product(range(SCREEN), repeat=2)), float)  # all places, as x and y
 
 
@@ -238,6 +276,10 @@ def boxes(places: np.ndarray, half: float) -> np.ndarray:
     return (high[:, :, None] * wide[:, None, :]).reshape(len(places), -1) / SQUARE**2
 
 
+LAST = 8  # steps that the endless variant plans at least
+SPARE = 30  # steps of the time for a coin that the endless variant keeps for a search
+
+
 class SearingSpotlights:
     """Player of Searing Spotlights and of its endless variant."""
 
@@ -249,11 +291,17 @@ class SearingSpotlights:
         self.reach = float(re.search(r"touch a coin if .*? at most (\d+) px", prompt)[1])
         exit_reach = re.search(r"the exit if they are at most (\d+) px", prompt)
         self.exit_reach = float(exit_reach[1]) if exit_reach else None
+        limit = re.search(r"have not collected a coin for (\d+) steps", prompt)
+        self.limit = int(limit[1]) if limit else 0  # steps for each coin
+        self.health = float(re.search(r"you start with ([\d.]+) health", prompt)[1])
         self.tracker, self.planner = Tracker(), Planner()
         self.time = 0
+        self.waited = 0  # steps since the last positive reward
+        self.green = 0  # pixels of the health bar
         self.move = MOVES[0]
         self.exit: Belief | None = None
         self.coins: list[Belief] = []
+        self.coins_before: list[Belief] = []  # one text earlier
         self.unseen = 0  # texts since a coin was listed
 
     def reply(self, text: str) -> str:
@@ -271,6 +319,7 @@ class SearingSpotlights:
             self._locate(light)
         else:
             self._track(light)
+            self._notice_hit(text)
         self.time += 1
         self.move = self._choose()
         return action_of(self.move)
@@ -292,22 +341,27 @@ class SearingSpotlights:
 
     def _notice(self, text: str, seen: dict[str, list[np.ndarray]]) -> None:
         """Move the player, and use the reward, which is one step late, and the objects that are visible."""
-        before, here = self.you.best(), self.you.places
-        self.you.places = np.clip(here + shift(self.move), LOW, HIGH)
-        if "reward positive" in text and self.coins and not self.is_endless:
+        before = self.you.best()
+        touched, self.coins_before = self.coins_before, list(self.coins)
+        self.waited = 0 if "reward positive" in text else self.waited + 1
+        if "reward positive" in text and self.is_endless:
+            if touched[0].is_known:
+                self.you.exclude(touched[0].places[0], self.reach + MARGIN, np.inf)
+        elif "reward positive" in text and self.coins:
             coin = min(self.coins, key=lambda coin: np.hypot(*(coin.best() - before)))
             self.coins.remove(coin)
             if coin.is_known:
-                self.you.exclude(np.hypot(*(here - coin.places[0]).T) > self.reach + 0.7)
+                self.you.exclude(coin.places[0], self.reach + MARGIN, np.inf)
         elif "reward not positive" in text:
             for coin in self.coins:
-                self._miss(coin, here, before, self.reach)
+                self._miss(coin, before, self.reach)
+        self.you.move(shift(self.move))
         if seen["You"]:
             self.you = Belief(seen["You"])
         if self.exit is not None and seen["Exit"]:
             self.exit = Belief(seen["Exit"])
         elif self.exit is not None and not self.coins:
-            self._miss(self.exit, self.you.places, self.you.best(), self.exit_reach)
+            self._miss(self.exit, self.you.best(), self.exit_reach)
         self.unseen = 0 if seen["Coin"] else self.unseen + 1
         if self.is_endless and "reward positive" in text and self.unseen > 1:  # the new coin is not listed
             near = np.hypot(*(GRID - before).T) < 14
@@ -317,12 +371,12 @@ class SearingSpotlights:
                 nearest = min(self.coins, key=lambda coin: np.hypot(*(coin.best() - place)))
                 self.coins[self.coins.index(nearest)] = Belief(place)
 
-    def _miss(self, target: Belief, here: np.ndarray, best: np.ndarray, reach: float) -> None:
+    def _miss(self, target: Belief, best: np.ndarray, reach: float) -> None:
         """Exclude places at which the player would have touched a target."""
         if target.is_known:
-            self.you.exclude(np.hypot(*(here - target.places[0]).T) <= reach - 0.7)
+            self.you.exclude(target.places[0], 0, reach - MARGIN)
         else:
-            target.exclude(np.hypot(*(target.places - best).T) <= reach - 0.7)
+            target.exclude(best, 0, reach - MARGIN)
 
     def _locate(self, light: np.ndarray) -> None:
         """Weigh the possible places by the squares that an object darkens, while the light fades."""
@@ -350,17 +404,33 @@ class SearingSpotlights:
         self.tracker.predict()
         self.tracker.update(light / 9, noise)
 
+    def _notice_hit(self, text: str) -> None:
+        """Weigh the possible places by whether a spotlight touches the player there."""
+        before, self.green = self.green, int(re.search(r"Health bar: (\d+) of", text)[1])
+        safe = np.ones(len(self.you.places))
+        for x, y, _, _, radius in self.tracker.state:
+            distance = np.hypot(self.you.places[:, 0] - x, self.you.places[:, 1] - y)
+            safe *= 1 - sigmoid((radius + RADIUS - distance) / 1.5)
+        self.you.weights = self.you.weights * np.clip(1 - safe if self.green < before else safe, 0.05, 1)
+        self.you.weights /= self.you.weights.max()
+
     def _choose(self) -> tuple[int, int]:
         """Return the move toward the coins that are not touched yet, in the shortest order, and toward the exit."""
         here = self.you.best()
         places = [coin.best() for coin in self.coins]
-        places = [place for place in places if np.hypot(*(place - here)) > self.reach - 0.5]
+        places = [place for place in places if np.hypot(*(place - here)) > self.reach - MARGIN]
         last = [self.exit.best()] if self.exit is not None else []
 
         def length(order: tuple[np.ndarray, ...]) -> float:
             way = [here, *order, *last]
             return sum(np.hypot(*(b - a)) for a, b in itertools.pairwise(way))
 
-        targets = [(place, self.reach - 0.5) for place in min(itertools.permutations(places), key=length)]
-        targets += [(place, self.exit_reach - 0.5) for place in last]
-        return self.planner.move(here, targets or [(here, 1.0)], self.planner.hits(self.tracker))
+        targets = [(place, self.reach - MARGIN) for place in min(itertools.permutations(places), key=length)]
+        targets += [(place, self.exit_reach - MARGIN) for place in last]
+        hits = self.planner.hits(self.tracker)
+        if not self.is_endless:
+            return self.planner.move(here, targets or [(here, 1.0)], hits)
+        left = max(LAST, self.limit - SPARE - self.waited)
+        after, hits = self.planner.leave(hits), hits[:left]
+        late = self.health if left < self.planner.HORIZON else 0.0
+        return self.planner.move(here, targets or [(here, 1.0)], hits, after[: len(hits) + 1], late)

@@ -26,6 +26,7 @@ PLAYERS: dict[str, Callable[[str], Any]] = {
 ENDLESS = {  # the player and the return at which it stops
     "Endless-MortarMayhem-v0": (players.MortarMayhem, 5.5),  # all sequences up to the length 10
     "Endless-MysteryPath-v0": (players.EndlessMysteryPath, 3.0),  # 30 tiles
+    "Endless-SearingSpotlights-v0": (spotlights.SearingSpotlights, 1.25),  # 5 coins
 }
 
 
