@@ -46,6 +46,10 @@ class BossFightTextInterface(FrameTextInterface[Scene]):
 
     text_version: ClassVar[int] = 2
 
+    def reply_of(self, action: Any) -> str:
+        """Return the name of an action in its tag; actions above 9 have no effect, as `wait`."""
+        return super().reply_of(action if action <= FIRE else STAY)
+
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""
         speed = number(SPEEDS[self.env.distribution_mode])

@@ -191,6 +191,14 @@ def test_held_keys_move_the_ship_or_fire(pressed: tuple[str, ...], name: str) ->
     assert ship_action(pressed) == MOVES[name]
 
 
+def test_every_action_has_a_reply_with_its_effect() -> None:
+    env, params, interface = text.make("boss_fight", observation="symbolic")
+    for action in range(env.action_space(params).n):
+        parsed = interface.parse(interface.reply_of(action))
+        assert isinstance(parsed, text.ParsedAction)
+        assert parsed.actions == (action if action <= FIRE else STAY,)
+
+
 def test_numbers_round_as_in_c() -> None:
     generator = np.random.default_rng(0)
     speeds = (generator.uniform(-0.7, 0.7, 4096) * 2.0 ** generator.integers(-148, 1, 4096)).astype(np.float32)
