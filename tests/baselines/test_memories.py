@@ -19,7 +19,7 @@ from baselines.config import Config
 from baselines.errors import ConfigError
 from baselines.memories import make_memory
 from baselines.memories.gru import GRU
-from baselines.memories.linear import LRU, MinGRU, linear_scan, ring
+from baselines.memories.linear import LRU, MinGRU, linear_scan, rates_and_phases
 from baselines.memories.lstm import LSTM
 from baselines.memories.s5 import hippo_frequencies, initial_dynamics
 from baselines.memories.stack import FrameStack
@@ -159,7 +159,7 @@ def mingru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> 
 def lru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
     """Compute one step at a time, as rotations of real pairs."""
     weights = variables["params"]
-    rates, phases = ring(UNITS)
+    rates, phases = rates_and_phases(UNITS)
     rate, phase = rates * jnp.exp(weights["log_rate"]), phases * jnp.exp(weights["log_phase"])
     scale = jnp.sqrt(1 - jnp.exp(-rate) ** 2)
     real, imaginary = jnp.split(state, 2, axis=-1)
@@ -218,7 +218,7 @@ def test_a_scan_over_a_long_rollout_equals_its_loop() -> None:
 
 
 def test_the_eigenvalues_start_on_the_ring() -> None:
-    rates, phases = ring(512)
+    rates, phases = rates_and_phases(512)
     radii = np.exp(-rates)
     assert 0.9 <= radii.min() < 0.901
     assert 0.998 < radii.max() <= 0.999

@@ -81,7 +81,8 @@ def formed(game: Game, form: str, answer: str) -> str:
 
 @functools.cache
 def parser(name: str) -> Any:
-    return text.make(**GAMES[name].options)[2]
+    options = dict(GAMES[name].options)
+    return text.make(options.pop("name"), **options)[2]
 
 
 def meaning(name: str, reply: str) -> str | None:

@@ -129,10 +129,15 @@ EXAMPLES = [
 """Replies of the policy and what they mean; None for an invalid one."""
 
 
+def interface_of(name: str, **options: Any) -> Any:
+    """Return the text interface of a game."""
+    return text.make(name, **options)[2]
+
+
 @pytest.fixture(scope="module", params=GAMES)
 def played(request: pytest.FixtureRequest) -> tuple[str, Game, Any]:
     game, options = GAMES[request.param]
-    return request.param, game, text.make(**options)[2]
+    return request.param, game, interface_of(**options)
 
 
 def result_of(game: Game, interface: Any, reply: str) -> Any:
@@ -170,7 +175,7 @@ def test_the_oracle_reads_every_form_and_nothing_that_is_illegal(name: str) -> N
 @pytest.mark.parametrize(("name", "reply", "action"), EXAMPLES)
 def test_the_examples_of_the_policy_are_read_right(name: str, reply: str, action: Any) -> None:
     game, options = GAMES[name]
-    assert result_of(game, text.make(**options)[2], reply) == action
+    assert result_of(game, interface_of(**options), reply) == action
 
 
 def test_every_form_is_read_behind_every_kind_of_reasoning(played: tuple[str, Game, Any]) -> None:
