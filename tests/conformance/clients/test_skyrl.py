@@ -11,6 +11,7 @@ import io
 import json
 import re
 import sys
+import time
 import typing
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ GAMES: dict[str, tuple[dict[str, Any], Callable[[], policies.Policy]]] = {
 }
 SEEDS = (0, 1, 2, 3)
 MOST_TURNS = 80
+SECONDS_TO_DROP = 60
 EXAMPLE = Path(__file__).parents[3] / "examples/skyrl/frozen_lake.jsonl"
 
 
@@ -197,8 +199,11 @@ def test_a_failing_engine_leaves_no_session() -> None:
     with pytest.raises(RuntimeError, match="the engine is down"):
         generate(LAKE, range(16), lambda: fail)
     NotedEnv.notes.clear()
-    gc.collect()
-    rows.close_dropped()
+    end = time.monotonic() + SECONDS_TO_DROP
+    while trajectories.open_sessions() and time.monotonic() < end:  # threads still step environments of this batch
+        gc.collect()
+        rows.close_dropped()
+        time.sleep(0.1)
     assert trajectories.open_sessions() == 0
 
 
