@@ -13,7 +13,7 @@ from jaxgym import levels
 pytest.importorskip("minigrid")
 from minigrid import wrappers
 
-NUM_LEVELS, NUM_PLAYED, NUM_STEPS = 300, 10, 120
+NUM_LEVELS, NUM_PLAYED, NUM_STEPS = 300, 30, 120
 IDS = [env_id for env_id in jaxgym.registered_envs() if env_id.startswith("MiniGrid-")]
 # Mostly forward, so that some episodes end.
 CHANCES = np.asarray([2, 2, 6, 1, 1, 1, 1]) / 14
