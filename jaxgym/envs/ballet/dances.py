@@ -46,7 +46,7 @@ INSTRUCTIONS = (WATCH, *MOVES)
 
 
 def _places() -> np.ndarray:
-    directions = np.asarray([[Wind[name] for name in moves.split()] for moves in MOVES.values()])
+    directions = np.asarray([[Wind[name] for name in moves.split()] for moves in MOVES.values()], np.int64)
     return np.pad(STEPS[directions].cumsum(axis=1, dtype=np.int32), ((0, 0), (1, 0), (0, 0)))
 
 

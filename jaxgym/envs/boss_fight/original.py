@@ -40,7 +40,7 @@ class Words:
 
     def words(self, count: int) -> np.ndarray:
         """Return the next words, uint32 (count,)."""
-        return self.generator.randint(0, _WORDS, count, np.uint32)
+        return self.generator.randint(0, _WORDS, count, dtype="uint32")
 
     def below(self, count: int) -> np.int32:
         """Return an integer from 0 to `count` - 1."""

@@ -22,7 +22,7 @@ class RoomScene:
 
 def _sprites(side: int) -> np.ndarray:
     tile = Tile(side)
-    return stack([tile.sprite(tuple(color)) for color in COLORS.tolist()])
+    return stack([tile.sprite((red, green, blue)) for red, green, blue in COLORS.tolist()])
 
 
 def draw_view(kinds: jax.Array) -> jax.Array:
