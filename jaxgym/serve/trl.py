@@ -218,6 +218,22 @@ class TextCraftEnv(_TextEnv):
         return "<action>inventory</action>"
 
 
+class MemoryCardsEnv(_TextEnv):
+    """Memory Cards with the tool `choose`."""
+
+    @_tool
+    def choose(self, position: int) -> str:
+        """Name the other card with the number of the shown card.
+
+        Args:
+            position: Position of the card, from 1.
+
+        Returns:
+            Whether the two cards are a pair, and the table.
+        """
+        return f"<action>{position}</action>"
+
+
 class _ActEnv(_TextEnv):
     """Environments with lists of actions, with the tool `act`."""
 
@@ -251,7 +267,12 @@ class _ReplyEnv(_TextEnv):
         return message
 
 
-_OWN: dict[str, type[_TextEnv]] = {"FrozenLake-v0": FrozenLakeEnv, "Sudoku-v0": SudokuEnv, "TextCraft-v0": TextCraftEnv}
+_OWN: dict[str, type[_TextEnv]] = {
+    "FrozenLake-v0": FrozenLakeEnv,
+    "MemoryCards-v0": MemoryCardsEnv,
+    "Sudoku-v0": SudokuEnv,
+    "TextCraft-v0": TextCraftEnv,
+}
 
 
 def env_class(name: str) -> type[_TextEnv]:

@@ -36,13 +36,15 @@ def test_a_class_has_the_tools_of_its_game_and_no_others() -> None:
         "FrozenLake-v0": {"move"},
         "Sudoku-v0": {"place"},
         "TextCraft-v0": {"get", "craft", "inventory"},
-        "MemoryCards-v0": {"reply"},
+        "MemoryCards-v0": {"choose"},
         "Corridor-v0": {"reply"},
     }
     assert tools == {env_id: special.get(env_id, {"act"}) for env_id in tools}
 
 
-@pytest.mark.parametrize("env_id", ["FrozenLake-v0", "Sudoku-v0", "TextCraft-v0", "MysteryPath-v0", "Corridor-v0"])
+@pytest.mark.parametrize(
+    "env_id", ["FrozenLake-v0", "Sudoku-v0", "TextCraft-v0", "MemoryCards-v0", "MysteryPath-v0", "Corridor-v0"]
+)
 def test_tools_have_hints_and_tell_of_every_argument(env_id: str) -> None:
     tools = tools_of(trl.env_class(env_id))
     for name, function in tools.items():

@@ -27,6 +27,7 @@ CALLS: dict[str, Any] = {
     "TextCraftEnv": (("inventory", {}), ("craft", {"command": "1 nothing using 1 nothing"})),
     "MortarMayhemGridEnv": ACT,
     "MysteryPathGridEnv": ACT,
+    "MemoryCardsEnv": (("choose", {"position": 2}), ("choose", {"position": 99})),
 }
 CLASSES = {made.__name__: made for made in map(trl.env_class, text.text_envs())}
 names = pytest.mark.parametrize("name", CALLS)
