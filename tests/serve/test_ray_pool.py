@@ -8,11 +8,18 @@ from typing import Any
 
 import pytest
 
-from jaxgym.errors import OptionError
+from jaxgym.errors import ContractError, OptionError
 from jaxgym.serve import episodes
 from jaxgym.serve.episodes import Episode
-from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, UnknownSessionError
+from jaxgym.serve.errors import (
+    CapacityError,
+    ClosedSessionError,
+    PartialStepError,
+    RequestError,
+    UnknownSessionError,
+)
 from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.pool.games import GameTable
 from jaxgym.serve.ray import PartialCallError, RayPool, placement
 from jaxgym.serve.ray import pool as ray_pool
 from jaxgym.serve.trainers.episode import play
@@ -145,6 +152,22 @@ def test_only_the_sessions_of_a_dead_actor_end_and_new_ones_open(pool: RayPool, 
     for call in (lambda: pool.open(GAME, 3, OPTIONS), lambda: len(pool), lambda: asyncio.run(pool.aopen(GAME, 3))):
         with pytest.raises(ClosedSessionError, match="has died"):
             call()
+
+
+def test_a_faulty_parser_fails_its_session_on_any_actor(pool: RayPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = GameTable._parsed
+
+    def parsed(table: GameTable, reply: Any) -> Any:
+        return ContractError("the parser failed") if reply == "faulty" else sound(table, reply)
+
+    monkeypatch.setattr(GameTable, "_parsed", parsed)
+    ids = [opening.id for opening in pool.open_many(GAME, range(6), OPTIONS)]
+    with pytest.raises(PartialStepError, match="the parser failed") as caught:
+        pool.step(ids, ["faulty", *["no action"] * 5])
+    results = [caught.value.results[session_id] for session_id in ids]
+    assert isinstance(results[0], ContractError)
+    assert [result.number for result in results[1:]] == [1] * 5
+    assert [result.number for result in pool.step(ids, ["no action"] * 6)] == [1, *[2] * 5]
 
 
 def test_an_episode_goes_on_after_its_actor_has_died(pool: RayPool, local: SessionPool, ray: StandIn) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from jaxgym.errors import OptionError
 from jaxgym.options import is_integer, plain
 from jaxgym.serve import episodes
-from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, SessionError
+from jaxgym.serve.errors import CapacityError, ClosedSessionError, PartialStepError, RequestError, SessionError
 from jaxgym.serve.pool.open_sessions import check_no_string, check_reply, checked_seed
 from jaxgym.serve.ray import placement
 from jaxgym.serve.ray.actor import Actor
@@ -29,7 +29,8 @@ class PartialCallError(ClosedSessionError):
     """Call for several sessions that some actors have rejected, or that reached a dead actor.
 
     Attributes:
-        results: The results of the other actors, by session id. Their sessions have made their turn.
+        results: The results of the other actors, by session id. Their sessions have made their turn, except those with
+            the error of a faulty parser as their result.
     """
 
     def __init__(self, message: str, results: Mapping[str, Any]):
@@ -202,6 +203,7 @@ class RayPool:
             UnknownSessionError: If an id is not that of an open session.
             RequestError: See `SessionPool.step`.
             PartialCallError: If only some of the actors have made their turns.
+            PartialStepError: If the parser of your own text interface fails. All other sessions have made their turn.
         """
         check_no_string("replies", replies)
         for reply in replies:
@@ -225,16 +227,22 @@ class RayPool:
         }
         results: dict[str, Any] = {}
         failed: SessionError | None = None
+        unparsed: PartialStepError | None = None
         for number, call in calls.items():
             try:
                 made = self._get(number, call)
                 results.update(zip([ids[index] for index in parts[number]], made, strict=True))
+            except PartialStepError as error:
+                unparsed = unparsed or error
+                results.update(error.results)
             except SessionError as error:
                 failed = failed or error
         if failed is not None and results:
             raise PartialCallError(str(failed), results) from failed
         if failed is not None:
             raise failed
+        if unparsed is not None:
+            raise PartialStepError(str(unparsed), results) from unparsed
         return [results[session_id] for session_id in ids]
 
     def step_one(self, session_id: str, reply: str | InvalidReply) -> TurnResult:

@@ -160,7 +160,7 @@ _FIXES = {
     401: ". Set the environment variable OPENAI_API_KEY.",
     404: ". Check the URL, which ends in /v1 on most servers, and --model-name.",
 }
-"""How to mend a request, by the status of its response."""
+"""Advice for a failed request, by the status of its response."""
 
 
 class EndpointPolicy(Policy):
