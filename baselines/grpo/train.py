@@ -81,22 +81,23 @@ def train(settings: Settings, run_flags: RunFlags) -> str:
         ConfigError, UnknownIdError, OptionError: if a setting is invalid.
     """
     begin = time.monotonic()
-    chain = Chain.of(settings)  # raises ConfigError before the folder is made
+    chain = Chain.of(settings)
     training, held_out = chain.levels()
     path = run_flags.runs_dir / (
         run_flags.name or f"{settings.env}_grpo_seed{settings.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
     )
     if run_flags.resume:
         reject_changes(path, differences(settings, read_settings(path)))
+    # Invalid settings raise an error here, before the folder exists: `--resume` must not find a run that never began.
+    start = chain.play(training[: chain.pool.capacity].tolist(), RandomWriter(settings.replies, settings.seed))
+    tokenizer = Tokenizer.of([*start.contexts, *settings.replies])
+    sizes = sizes_of(settings, tokenizer, start.contexts)
     with GrpoFolder(path, settings, writes=True) if run_flags.resume else GrpoFolder.create(path, settings) as folder:
-        random = RandomWriter(settings.replies, settings.seed)
-        start = chain.play(training[: chain.pool.capacity].tolist(), random)
-        tokenizer = Tokenizer.of([*start.contexts, *settings.replies])
         if run_flags.resume and folder.last_update is not None:
             tokenizer = folder.tokenizer()
+            sizes = sizes_of(settings, tokenizer, start.contexts)
         else:
             folder.write_json(VOCABULARY, tokenizer.words)
-        sizes = sizes_of(settings, tokenizer, start.contexts)
         work = Work(chain, tokenizer, sizes, training, held_out, folder, begin)
         state = run_updates(work, start)
         results = {
@@ -186,7 +187,7 @@ def begin_or_go_on(work: Work, start: TextEpisodes) -> tuple[LearnerState, Row]:
     results = evaluate_held_out(work, state.params, work.held_out)
     tqdm.write(
         f"{len(work.held_out)} held-out levels: success of random replies {by_chance['success']:.3f}, "
-        f"of the warm start {results['success']:.3f} with {results['invalid_replies']:.3f} invalid replies"
+        f"of the warm start {results['success']:.3f} with {results['invalid_replies']:.0%} invalid replies"
     )
     folder.write_json("start.json", {"random": by_chance, "warm_start": results})
     _write_transcripts(work, state.params, "before")

@@ -287,6 +287,12 @@ def test_a_reply_longer_than_the_model_may_write_is_rejected(tokenizer: Tokenize
         train.sizes_of(dataclasses.replace(TINY, reply_tokens=4, replies=(REPLY,)), tokenizer, [LAKE])
 
 
+def test_rejected_settings_leave_no_run_that_resume_would_find(run: Callable[..., Path], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--reply-tokens: expected at least"):
+        run("rejected", reply_tokens=2)
+    assert not (tmp_path / "rejected").exists()
+
+
 def test_another_game_starts_without_the_options_of_the_lake() -> None:
     argv = ["--scale", "cpu", "--env", "TextCraft-v0", "--replies", "Action: inventory"]
     assert command.parse(argv).settings.options == ()
