@@ -28,6 +28,7 @@ from jaxgym import cli, levels, text
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SAVED = re.compile(r"^Save this as `(\w+)\.py`", re.MULTILINE)
 MARKDOWN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MOST_TURNS = 200
 LOGGERS = ROOT / "docs/how_to/loggers.md"
@@ -90,12 +91,17 @@ def test_the_code_blocks_of_the_page_of_loggers_run_and_they_get_what_the_log_ha
 
 
 def run_blocks(page: Path) -> None:
+    """Run the blocks of a page in one namespace; a later block can import the file that an earlier one is."""
     names: dict[str, object] = {}
-    known = jaxgym.registered_envs()
+    known, written = jaxgym.registered_envs(), page.read_text()
+    saved = {name: types.ModuleType(name) for name in SAVED.findall(written)}
+    sys.modules.update(saved)
     try:
-        for block in BLOCK.findall(page.read_text()):
+        for block in BLOCK.findall(written):
             exec(compile(block, page.name, "exec"), names)
     finally:
+        for name in saved:
+            del sys.modules[name]
         for env_id in set(jaxgym.registered_envs()) - set(known):
             jaxgym.unregister(env_id)  # other tests read the table of environments
 
