@@ -42,8 +42,7 @@ class Actor:
     """Asynchronous actor: calls that arrive at the same time are batched by its pool."""
 
     def __init__(self, number: int, capacity: int, idle_seconds: float | None):
-        """Make the pool; the accelerators of the machine are left to other processes."""
-        jax.config.update("jax_platforms", "cpu")
+        """Make the pool."""
         self._pool = Shard(number, capacity, idle_seconds)
 
     async def call(self, method: str, *arguments: Any) -> Any:

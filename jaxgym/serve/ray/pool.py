@@ -77,7 +77,7 @@ class RayPool:
             capacity: Maximum number of open sessions of all actors together.
             idle_seconds: See `SessionPool`. Sessions of a process that died are closed in this way.
             name: Name of the actors. In a Ray job, pools with different names share nothing.
-            num_cpus: CPUs of the cluster that each actor reserves.
+            num_cpus: CPUs of the cluster that each actor reserves. An actor computes on so many threads, at least one.
             start_seconds: Maximum time in seconds until all actors have started.
 
         Raises:
@@ -99,6 +99,7 @@ class RayPool:
                 max_restarts=-1,
                 num_cpus=num_cpus,
                 scheduling_strategy="SPREAD",
+                runtime_env={"env_vars": _environment(num_cpus)},
             ).remote(number, -(-capacity // num_actors), idle_seconds)
             for number in range(num_actors)
         ]
@@ -305,6 +306,15 @@ class RayPool:
             ) from error
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None
+
+
+def _environment(num_cpus: float) -> dict[str, str]:
+    """Return the environment variables of an actor.
+
+    It leaves the accelerators of the machine to other processes. XLA makes one thread for each core of the machine
+    unless `NPROC` is the number of threads. Both variables have to be set before the process imports JAX.
+    """
+    return {"JAX_PLATFORMS": "cpu", "NPROC": str(max(1, int(num_cpus)))}
 
 
 _sharing = threading.Lock()
