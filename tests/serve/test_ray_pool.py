@@ -22,6 +22,7 @@ from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.pool.games import GameTable
 from jaxgym.serve.ray import PartialCallError, RayPool, placement
 from jaxgym.serve.ray import pool as ray_pool
+from jaxgym.serve.ray.actor import Actor, Merger
 from jaxgym.serve.trainers.episode import play
 from tests.serve.ray_stand_in import StandIn
 
@@ -124,6 +125,61 @@ def test_coroutines_play_on_all_actors(pool: RayPool) -> None:
 
     assert {len(played.rewards) for played in asyncio.run(run())} <= set(range(1, 6))
     assert len(pool) == 0
+
+
+def merged(merger: Merger, calls: list[tuple[list[str], list[Any]]]) -> list[Any]:
+    """Return the results or errors of calls that arrive together."""
+
+    async def run() -> list[Any]:
+        return list(await asyncio.gather(*(merger.future(*call) for call in calls), return_exceptions=True))
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batches"),
+    [([3], [3]), ([1, 2, 3], [6]), ([1024, 1], [1024, 1]), ([1000, 1000, 5], [2000, 5])],
+)
+def test_an_actor_makes_waiting_calls_together(sizes: list[int], batches: list[int]) -> None:
+    made: list[int] = []
+
+    def make(ids: Any, values: Any) -> list[Any]:
+        made.append(len(ids))
+        return list(zip(ids, values, strict=True))
+
+    calls = [([f"{call}-{row}" for row in range(size)], [*range(call, call + size)]) for call, size in enumerate(sizes)]
+    assert merged(Merger(make), calls) == [list(zip(*call, strict=True)) for call in calls]
+    assert made == batches
+
+
+def test_each_of_the_calls_that_are_made_together_has_its_own_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = GameTable._parsed
+
+    def parsed(table: GameTable, reply: Any) -> Any:
+        return ContractError("the parser failed") if reply == "faulty" else sound(table, reply)
+
+    monkeypatch.setattr(GameTable, "_parsed", parsed)
+    actor = Actor(0, 8, None)
+    a, b, c, d = (opening.id for opening in actor._pool.open_many(GAME, range(4), OPTIONS))
+    unknown, first, again, other = merged(
+        actor._mergers["step"], [(["0-x-y", a], ["?"] * 2), ([b], ["?"]), ([b], ["?"]), ([c, d], ["?"] * 2)]
+    )
+    assert isinstance(unknown, UnknownSessionError)
+    assert [[turn.number for turn in part] for part in (first, again, other)] == [[1], [2], [1, 1]]
+    faulty, other = merged(actor._mergers["step"], [([a, b], ["faulty", "?"]), ([c, d], ["?"] * 2)])
+    assert isinstance(faulty, PartialStepError)
+    assert [type(faulty.results[a]), faulty.results[b].number, *faulty.results] == [ContractError, 3, a, b]
+    assert [turn.number for turn in other] == [2, 2]
+
+
+def test_a_call_whose_client_has_gone_is_made_without_an_answer() -> None:
+    async def run() -> list[Any]:
+        merger = Merger(lambda _, values: [*values])
+        gone, waits = merger.future(["a"], [1]), merger.future(["b"], [2])
+        gone.cancel()
+        return await waits
+
+    assert asyncio.run(run()) == [2]
 
 
 def test_only_the_sessions_of_a_dead_actor_end_and_new_ones_open(pool: RayPool, ray: StandIn) -> None:

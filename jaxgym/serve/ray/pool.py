@@ -209,13 +209,13 @@ class RayPool:
         check_no_string("replies", replies)
         for reply in replies:
             check_reply(reply)
-        return self._by_actor("step", ids, "replies", replies)
+        return self._by_actor("step", TurnResult, ids, "replies", replies)
 
     def reset(self, ids: Sequence[str], seeds: Sequence[int | None]) -> list[Opening]:
         """Start another episode in each of several sessions; see `SessionPool.reset`, and `step` for the errors."""
-        return self._by_actor("reset", ids, "seeds", seeds)
+        return self._by_actor("reset", Opening, ids, "seeds", seeds)
 
-    def _by_actor(self, method: str, ids: Sequence[str], name: str, values: Sequence[Any]) -> list[Any]:
+    def _by_actor(self, method: str, kind: Any, ids: Sequence[str], name: str, values: Sequence[Any]) -> list[Any]:
         check_no_string("ids", ids)
         if len(ids) != len(values):
             raise RequestError(f"{name}: expected one for each of {len(ids)} ids, got {len(values)}.")
@@ -231,7 +231,7 @@ class RayPool:
         unparsed: PartialStepError | None = None
         for number, call in calls.items():
             try:
-                made = self._get(number, call)
+                made = map(kind._make, zip(*self._get(number, call), strict=True))
                 results.update(zip([ids[index] for index in parts[number]], made, strict=True))
             except PartialStepError as error:
                 unparsed = unparsed or error
