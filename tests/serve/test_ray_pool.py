@@ -138,7 +138,7 @@ def merged(merger: Merger, calls: list[tuple[list[str], list[Any]]]) -> list[Any
 
 @pytest.mark.parametrize(
     ("sizes", "batches"),
-    [([3], [3]), ([1, 2, 3], [6]), ([1024, 1], [1024, 1]), ([1000, 1000, 5], [2000, 5])],
+    [([3], [3]), ([1, 2, 3], [6]), ([256, 1], [256, 1]), ([200, 200, 5], [400, 5])],
 )
 def test_an_actor_makes_waiting_calls_together(sizes: list[int], batches: list[int]) -> None:
     made: list[int] = []

@@ -15,7 +15,9 @@ from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.ray import placement
 
 _COMPILING = ("prepare", "open_many")
-_ROWS = 1024  # a batch of so many sessions does not wait for more calls, so that the first clients continue
+# A batch takes calls until it has so many sessions. Larger batches take hardly less time for each session, and an actor
+# that makes all calls together is idle while all clients read their results.
+_ROWS = 256
 
 
 class Shard(SessionPool):
