@@ -71,6 +71,17 @@ def test_each_node_has_an_actor_and_texts_are_those_of_a_pool_of_one_process(poo
     close_all(pool, ids)
 
 
+def test_an_actor_computes_on_one_thread_for_each_of_its_cpus(pool: RayPool) -> None:
+    assert len(pool) == 0
+
+    def threads(_: Any) -> list[str]:
+        return [(each / "comm").read_text().strip() for each in Path("/proc/self/task").iterdir()]
+
+    for number in range(2):
+        found = ray.get(ray.get_actor(f"jaxgym-{number}-of-2").__ray_call__.remote(threads))
+        assert found.count("tf_XLAEigen") == 1
+
+
 def test_images_are_those_of_a_pool_of_one_process(pool: RayPool) -> None:
     options = OPTIONS | {"observation_mode": "both"}
     mine, theirs = pool.open(GAME, 3, options), SessionPool(1).open(GAME, 3, options)
