@@ -54,7 +54,7 @@ TASKS: dict[str, ClassicTask] = {
         published="GTrXL, SHM and FFM: 1.00; LSTM: 0.52; MLP: 0.00",
     ),
     "color-cubes-extreme": ClassicTask(
-        *("ColorCubes-v0", ("preset=extreme",), _CUBES),
+        *("ColorCubes-v0", ("preset=extreme",), (*_CUBES, "--total-steps", "16000000")),
         published="LSTM, GTrXL, SHM, FFM and MLP: 0.00",
     ),
     "t-maze": ClassicTask("T-Maze-v0", ("is_dense=true", "corridor_length=50")),
