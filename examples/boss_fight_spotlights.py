@@ -14,8 +14,7 @@ import jax.numpy as jnp
 
 from baselines.config import SCALES
 from baselines.game import make_game
-from baselines.ppo import make_init, make_setup, make_train_block
-from baselines.rates import stack_rates
+from baselines.ppo import make_init, make_setup, make_train_block, seeds_of
 from jaxgym import levels
 from jaxgym.wrappers import SpotlightPerturbation
 
@@ -44,12 +43,11 @@ def train(memory: str, *, has_spotlights: bool) -> float:
         )
         game = game._replace(env=env, params=params, training_levels=training, held_out_levels=held_out)
     setup = make_setup(config, game)
-    state = make_init(setup)(jnp.zeros(1, jnp.int32), game.params)
-    block, rates = make_train_block(setup), stack_rates([config])
+    state, block = make_init(setup)(seeds_of(setup), game.params), make_train_block(setup)
     steps_per_block = config.num_envs * config.num_steps * config.block_updates
     mean_return = 0.0
     for done in range(steps_per_block, max(STEPS, steps_per_block) + 1, steps_per_block):
-        state, metrics = block(state, game.params, rates)
+        state, metrics = block(state, game.params)
         episodes = jnp.maximum(metrics["episodes"].sum(), 1)
         mean_return = float(metrics["return"].sum() / episodes)
         lights = "spotlights" if has_spotlights else "no spotlights"
