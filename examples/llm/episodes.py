@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from trl.chat_template_utils import parse_response
 
-import jaxgym
 from jaxgym import demos, levels, text
 from jaxgym.serve import trl
 from jaxgym.serve.evaluation import wilson
@@ -88,6 +87,13 @@ GAMES = {
         tool="move",
         action="<action>(?P<direction>.*)</action>",
     ),
+    # The chats of `baselines.grpo --model`, which starts from weights of `sft.py frozen_lake_ragen --form replies`.
+    "frozen_lake_ragen": Game(
+        "frozen_lake",
+        {"dialect": "ragen", "max_turns": 12},
+        tool="move",
+        action="<answer>(?P<direction>.*)</answer>",
+    ),
     # Two commands, each shown once. Only 416 levels are different, so fewer of them are held out.
     "mortar_mayhem": Game(
         "mortar_mayhem_grid",
@@ -111,7 +117,7 @@ GAMES = {
     ),
     "sudoku": Game(
         "sudoku",
-        {"clues": [77], "max_turns": 8},
+        {"clues": [78, 79, 80], "max_turns": 6},  # one to three empty cells
         tool="place",
         action=r"\[(?P<row>\d) (?P<column>\d) (?P<number>\d)\]",
     ),
@@ -135,9 +141,8 @@ def seeds_of(game: Game, split: str, count: int | None = None) -> list[int]:
     }
     if split in splits or count is None:
         return splits[split][:count].tolist()
-    env_id, options = text.text_spec_of(game.name)[0], dict(game.options)
-    del options["max_turns"]
-    env, params = jaxgym.make(env_id, levels="fresh", **options)
+    options = {name: value for name, value in game.options.items() if name != "max_turns"}
+    env, params, _ = text.make(game.name, levels="fresh", **options)
     seeds = levels.train_seeds(4 * count)
     evaluated = levels.make_level_buffer(env, params, np.concatenate(list(splits.values())))
     is_evaluated = levels.contained(levels.make_level_buffer(env, params, seeds), evaluated)
