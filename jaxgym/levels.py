@@ -220,6 +220,7 @@ def original(
     """Return the levels that the original of an environment generates for `reset(seed=...)`, as a level buffer.
 
     The Memory Gym environments have an original, memory-gym 1.0.2; MiniGrid-Memory and BabyAI have minigrid 3.2.0.
+    The levels of classic memory tasks are those of the first episode of an original with the seed; see their pages.
     The levels are generated on the host from the same random numbers, so they are equal to the original's. They include
     the random numbers that memory-gym draws during an episode:
 

@@ -44,15 +44,16 @@ class Original:
     Attributes:
         levels: Takes an environment, the options and n seeds, uint32 (n,); returns a stack of n levels on the host.
         sequence: Takes an environment and the options; returns a `jaxgym.envs.common.episode_sequence.EpisodeSequence`.
+            None if no adapter can continue the episodes of the original.
         sizes: Takes the options; returns those options that make room for whole levels, where the user gave none. By
             default, none: levels have one size only.
-        package: The package of the original, whose interface the Gymnasium environment can have.
+        package: The package of the original, whose interface the Gymnasium environment can have, if any.
     """
 
     levels: Callable[[Any, Mapping[str, Any], Any], Any]
-    sequence: Callable[[Any, Mapping[str, Any]], Any]
+    sequence: Callable[[Any, Mapping[str, Any]], Any] | None
     sizes: Callable[[Mapping[str, Any]], Mapping[str, int]] = lambda _: {}
-    package: Literal["memory_gym", "minigrid"] = "memory_gym"
+    package: Literal["memory_gym", "minigrid"] | None = "memory_gym"
 
 
 @dataclasses.dataclass(frozen=True)

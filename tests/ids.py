@@ -75,7 +75,7 @@ def memory_gym() -> list[str]:
     return [
         env_id
         for env_id in jaxgym.registered_envs()
-        if jaxgym.spec_of(env_id).original is not None and not env_id.startswith(("MiniGrid-", "BabyAI-"))
+        if (original := jaxgym.spec_of(env_id).original) is not None and original.package == "memory_gym"
     ]
 
 

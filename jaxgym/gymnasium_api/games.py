@@ -121,13 +121,13 @@ def metadata_of(env_id: str) -> dict[str, Any]:
 
 
 def check_layout(env_id: str, package: str) -> None:
-    """Check that an environment with an original is one of a package whose interface it shall have.
+    """Check that no other package than this one has an interface for the environment.
 
     Raises:
         OptionError: If its original is in another package.
     """
     original = registration.spec_of(env_id).original
-    if original is not None and original.package != package:
+    if original is not None and original.package not in (package, None):
         raise OptionError(
             f"{env_id}: expected {original.package}_layout=True, got {package}_layout=True. Pass the former or neither."
         )

@@ -12,6 +12,7 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
+from jaxgym.envs.common import episode_sequence
 from jaxgym.envs.common.draws import Draws
 from jaxgym.envs.mystery_path import endless_segments as segments
 from jaxgym.envs.mystery_path import game as mystery_path
@@ -35,6 +36,7 @@ IDS = {
     "ss": "SearingSpotlights-v0",
     "ess": "Endless-SearingSpotlights-v0",
 }
+CLASSICS = [env_id for env_id in families() if (made := jaxgym.spec_of(env_id).original) and not made.package]
 GAME = IDS["mmg"]
 COUNTED = "Counted-v0"  # GAME under another id, whose levels are counted as they are made
 
@@ -186,9 +188,8 @@ def test_a_level_of_another_seed_differs() -> None:
 # Level buffers.
 
 
-@pytest.mark.parametrize(("family", "env_id"), IDS.items())
-def test_the_level_buffer_is_of_the_kind_that_make_takes(family: str, env_id: str) -> None:
-    del family
+@pytest.mark.parametrize("env_id", [*IDS.values(), *CLASSICS])
+def test_the_level_buffer_is_of_the_kind_that_make_takes(env_id: str) -> None:
     buffer = levels.original(env_id, [200_000, 200_001])
     env, params = jaxgym.make(env_id, levels=buffer)
     own = jax.eval_shape(env.sample_level, jax.random.key(0), params)
@@ -255,6 +256,13 @@ def test_a_list_holds_as_much_as_the_options_ask_for() -> None:
 
 
 # Errors.
+
+
+def test_no_adapter_continues_the_episodes_of_a_classic() -> None:
+    with pytest.raises(
+        LevelError, match=r"^T-Maze-v0: expected an id of memory-gym or minigrid, whose episodes can be"
+    ):
+        episode_sequence.of("T-Maze-v0")
 
 
 def test_an_id_without_originals_is_told_which_have_some() -> None:

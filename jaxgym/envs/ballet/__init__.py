@@ -1,6 +1,6 @@
 """Ballet: watch dancers one after another, then go to the one whose dance is named."""
 
-from jaxgym.envs.ballet import game, text
+from jaxgym.envs.ballet import game, original, text
 from jaxgym.options import Preset
 from jaxgym.spec import Human, Spec
 
@@ -12,6 +12,7 @@ SPEC = Spec(
     game.Ballet,
     game.Params,
     max_steps=_LIMITS[16],
+    original=original.ORIGINAL,
     valid_levels=game.valid_levels,
     presets={
         f"{dancers}_delay{delay}": Preset(

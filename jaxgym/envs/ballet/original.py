@@ -1,11 +1,14 @@
 """Levels of the original's seeds: draws from one NumPy generator, which goes on from episode to episode."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from jaxgym.envs.ballet.dances import MOVES
 from jaxgym.envs.ballet.game import Ballet, Level
+from jaxgym.envs.common.draws import one_by_one
+from jaxgym.spec import Original
 
 
 def level(generator: np.random.Generator, env: Ballet) -> Any:
@@ -24,3 +27,11 @@ def level(generator: np.random.Generator, env: Ballet) -> Any:
         shapes=looks,  # pyright: ignore[reportArgumentType]
         colors=colors,  # pyright: ignore[reportArgumentType]
     )
+
+
+def _first(env: Ballet, options: Mapping[str, Any], seed: int) -> Any:
+    del options
+    return level(np.random.default_rng(seed), env)
+
+
+ORIGINAL = Original(one_by_one(_first), sequence=None, package=None)

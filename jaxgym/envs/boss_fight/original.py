@@ -1,6 +1,7 @@
 """Levels that the original makes from its level seeds: 32-bit words of a Mersenne Twister."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,6 +23,7 @@ from jaxgym.envs.boss_fight.level import (
     WORLD,
     Level,
 )
+from jaxgym.spec import Original
 
 LONGEST = 4000
 """Steps of the longest episode."""
@@ -125,3 +127,12 @@ def _touch(box: _Box, other: _Box) -> bool:
     (x, y, half_width, half_height), (other_x, other_y, other_half_width, other_half_height) = box, other
     is_close = levels_of_game.touch(x - other_x, half_width + other_half_width)
     return bool(is_close and levels_of_game.touch(y - other_y, half_height + other_half_height))
+
+
+def _of_options(env: Any, options: Mapping[str, Any], seeds: np.ndarray) -> Level:
+    del env
+    mode, is_restricted = options["distribution_mode"], options["restrict_themes"]
+    return levels(seeds, mode, options["max_given_steps"], restrict_themes=is_restricted)
+
+
+ORIGINAL = Original(_of_options, None, lambda _: {"max_given_steps": LONGEST}, package=None)

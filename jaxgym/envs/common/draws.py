@@ -182,6 +182,15 @@ def whole(values: np.ndarray, dtype: type[np.integer[Any]] = np.int32) -> Any:
     return values.astype(dtype)
 
 
+def one_by_one(level: Callable[[Any, Mapping[str, Any], int], Any]) -> Callable[..., Any]:
+    """Return a function of environment, options and seeds, uint32 (n,), to n levels; `level` draws that of one seed."""
+
+    def levels_of(env: Any, options: Mapping[str, Any], seeds: np.ndarray) -> Any:
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *(level(env, options, int(seed)) for seed in seeds))
+
+    return levels_of
+
+
 def by_seed(levels: Callable[[Any, Mapping[str, Any], Draws], Any], num_words: int) -> Callable[..., Any]:
     """Return a function of environment, options and seeds, uint32 (n,), to n levels, which runs in batches.
 

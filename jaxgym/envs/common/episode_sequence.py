@@ -22,9 +22,14 @@ def of(env_id: str, **options: Any) -> "EpisodeSequence":
     Raises:
         UnknownIdError: If the id is not registered.
         OptionError: If an option does not exist or its value is invalid.
-        LevelError: If the id has no original.
+        LevelError: If the id has no original, or its episodes can't be continued.
     """
     original, env, _, plain = levels.build_original(env_id, options)
+    if original.sequence is None:
+        raise LevelError(
+            f"{env_id}: expected an id of memory-gym or minigrid, whose episodes can be continued, got another one. "
+            "Use jaxgym.levels.original for the level of a seed."
+        )
     sequence = original.sequence(env, plain)
     sequence.sizes = {name: plain[name] for name in original.sizes(plain)}
     return sequence

@@ -4,11 +4,14 @@ The original ignores the seed of `reset`. The seed of its constructor counts, an
 """
 
 import random
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.common.draws import whole
+from jaxgym.envs.common.draws import one_by_one, whole
 from jaxgym.envs.endless_t_maze.game import Level
+from jaxgym.spec import Original
 
 
 def first_level(seed: int, num_corridors: int, max_length: int, min_length: int | None = None) -> Level:
@@ -32,3 +35,12 @@ def first_level(seed: int, num_corridors: int, max_length: int, min_length: int 
     first, cues = start()
     lengths = [first, *(length() for _ in range(num_corridors - 1))]  # the others are drawn when they are reached
     return Level(whole(np.asarray(cues), np.int8), whole(np.asarray(lengths)))
+
+
+def _first(env: Any, options: Mapping[str, Any], seed: int) -> Level:
+    del env
+    shortest = options["min_length"] if options["is_uniform"] else None
+    return first_level(seed, options["num_corridors"], options["max_length"], shortest)
+
+
+ORIGINAL = Original(one_by_one(_first), sequence=None, package=None)

@@ -1,6 +1,6 @@
 """Key-to-Door: pick a key, collect apples, then open a door with the key."""
 
-from jaxgym.envs.key_to_door import game, text
+from jaxgym.envs.key_to_door import game, original, text
 from jaxgym.spec import Human, Spec
 
 SPEC = Spec(
@@ -8,6 +8,7 @@ SPEC = Spec(
     game.RoomParams,
     changes={"apple_frames": {"default": 60}, "reward_frames": {"default": 10}},
     valid_levels=game.valid_levels,
+    original=original.ORIGINAL,
     expert=game.expert_action,
     human=Human(game.view, "compass"),
     text=text.TEXT,

@@ -1,12 +1,15 @@
 """Levels that the original makes from seeds of NumPy's global generator: legacy random numbers of NumPy."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from jaxgym.envs.common.draws import one_by_one
 from jaxgym.envs.key_to_door import game
 from jaxgym.envs.visual_match import rooms
 from jaxgym.envs.visual_match.original import apple_draws, apples, explore
+from jaxgym.spec import Original
 
 
 def level(seed: int, env: game.KeyToDoor, num_apples: int, *, is_fixed: bool = True, num_drawn: int = 1) -> Any:
@@ -42,3 +45,10 @@ def level(seed: int, env: game.KeyToDoor, num_apples: int, *, is_fixed: bool = T
         door=door,  # pyright: ignore[reportArgumentType]
         reward_start=reward_start,  # pyright: ignore[reportArgumentType]
     )
+
+
+def _first(env: game.KeyToDoor, options: Mapping[str, Any], seed: int) -> Any:
+    return level(seed, env, options["num_apples"], is_fixed=options["fix_apple_reward"])
+
+
+ORIGINAL = Original(one_by_one(_first), sequence=None, package=None)

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxgym.envs.common.draws import whole
 from jaxgym.envs.memory_cards.game import Level, sorted_cards
+from jaxgym.spec import Original
 
 
 def level(generator: np.random.Generator, num_pairs: int, num_draws: int) -> Level:
@@ -31,3 +32,8 @@ def levels(seeds: Sequence[int] | np.ndarray, num_pairs: int, num_draws: int) ->
     """Return the levels of `reset(seed=...)`, as a level buffer on the host."""
     made = [level(np.random.default_rng(seed), num_pairs, num_draws) for seed in seeds]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *made)
+
+
+ORIGINAL = Original(
+    lambda _env, options, seeds: levels(seeds, options["num_pairs"], options["num_draws"]), sequence=None, package=None
+)

@@ -3,12 +3,17 @@
 The original ignores the seed of `reset`; the seed of its configuration counts, and each reset draws on.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
-from jaxgym.envs.numpad.continuous import RollingLevel
-from jaxgym.envs.numpad.discrete import Level
+from jaxgym.envs.common.draws import one_by_one
+from jaxgym.envs.numpad.continuous import RollingLevel, RollingNumpad
+from jaxgym.envs.numpad.discrete import Level, Numpad
 from jaxgym.envs.numpad.pads import NO_PAD
 from jaxgym.envs.numpad.picture import PadBoard
+from jaxgym.spec import Original
 
 _DIRECTIONS = ((0, 1), (0, -1), (1, 0), (-1, 0))
 
@@ -65,3 +70,18 @@ def _pad_at(position: np.ndarray, board: PadBoard) -> int:
     place = position // board.cell
     is_inside = (np.abs(position - (place * board.cell + board.cell / 2)) < board.pad / 2).all()
     return int(place[0]) * board.size + int(place[1]) if is_inside else NO_PAD
+
+
+def _first(env: Numpad, options: Mapping[str, Any], seed: int) -> Level:
+    del options
+    generator = np.random.RandomState(seed)
+    level(generator, env.numpad_size, env.seq_len)  # the level of the constructor
+    return level(generator, env.numpad_size, env.seq_len)
+
+
+def _first_rolling(env: RollingNumpad, options: Mapping[str, Any], seed: int) -> RollingLevel:
+    return rolling_level(np.random.RandomState(seed), env.board, env.seq_len, options["task_cue_threshold"])
+
+
+ORIGINAL = Original(one_by_one(_first), sequence=None, package=None)
+ROLLING_ORIGINAL = Original(one_by_one(_first_rolling), sequence=None, package=None)

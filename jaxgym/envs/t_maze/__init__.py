@@ -1,12 +1,13 @@
 """T-Mazes: see a sign, walk along a corridor, and turn at its end as the sign showed."""
 
-from jaxgym.envs.t_maze import game, lamp, text
+from jaxgym.envs.t_maze import game, lamp, original, text
 from jaxgym.spec import Human, Spec
 
 PASSIVE = Spec(
     game.TMaze,
     game.Params,
     valid_levels=game.valid_levels,
+    original=original.ORIGINAL,
     expert=game.expert_action,
     human=Human(game.view, "counterclockwise"),
     text=text.TEXT,
@@ -16,6 +17,7 @@ ACTIVE = Spec(
     game.Params,
     changes={"oracle_length": {"default": 1}},
     valid_levels=game.valid_levels,
+    original=original.ORIGINAL,
     expert=game.expert_action,
     human=Human(game.view, "counterclockwise"),
     text=text.TEXT,
@@ -31,6 +33,7 @@ LAMP = Spec(
         }
     },
     valid_levels=lamp.valid_levels,
+    original=original.LAMP_ORIGINAL,
     expert=game.expert_action,
     human=Human(game.view, "counterclockwise"),
     text=text.LAMP_TEXT,

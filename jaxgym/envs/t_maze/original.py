@@ -7,6 +7,7 @@ import numpy as np
 from jaxgym.envs.common.draws import whole
 from jaxgym.envs.t_maze.game import Level
 from jaxgym.envs.t_maze.lamp import NoisyLevel
+from jaxgym.spec import Original
 
 _WAYS = (-1, 1)
 
@@ -23,3 +24,9 @@ def noisy_levels(seeds: Sequence[int] | np.ndarray, noise_length: int) -> NoisyL
     # An array of random numbers takes other words of the generator than one number after the other.
     noise = [[generator.randint(-1, 2) for _ in range(noise_length)] for generator in generators]
     return NoisyLevel(whole(goals), whole(np.asarray(noise), np.int8))
+
+
+ORIGINAL = Original(lambda _env, _options, seeds: levels(seeds), sequence=None, package=None)
+LAMP_ORIGINAL = Original(
+    lambda _env, options, seeds: noisy_levels(seeds, options["noise_length"]), sequence=None, package=None
+)

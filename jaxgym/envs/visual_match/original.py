@@ -4,11 +4,14 @@ The originals draw boards from NumPy's global generator. Visual Match draws colo
 own, whose colors belong to an environment and not to an episode.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from jaxgym.envs.common.draws import one_by_one
 from jaxgym.envs.visual_match import game, rooms
+from jaxgym.spec import Original
 
 
 def kept(generator: np.random.RandomState, grid: tuple[str, ...], letter: str, count: int) -> np.ndarray:
@@ -73,3 +76,13 @@ def level(
         colors=colors,  # pyright: ignore[reportArgumentType]
         target=np.int32(target),  # pyright: ignore[reportArgumentType]
     )
+
+
+def _first(env: game.VisualMatch, options: Mapping[str, Any], seed: int) -> Any:
+    stream = ColorStream(seed)
+    colors = np.arange(game.NUM_DOORS, dtype=np.int32) if options["fix_colors"] else stream.colors
+    num_apples, is_fixed = options["num_apples"], options["fix_apple_reward"]
+    return level(seed, colors, stream.target(), env, num_apples, is_fixed=is_fixed)
+
+
+ORIGINAL = Original(one_by_one(_first), sequence=None, package=None)

@@ -6,7 +6,7 @@ import numpy as np
 import jaxgym
 from jaxgym.envs.ballet import original
 from jaxgym.envs.ballet.game import Ballet, Params
-from tests.parity.classics.recordings import Episode, equal, replay
+from tests.parity.classics.recordings import Episode, equal, equal_levels, original_level, replay
 
 _UNUSED = -1
 
@@ -22,6 +22,8 @@ def check(episode: Episode) -> None:
     for _ in range(meta["episode"]):
         original.level(generator, env)
     level = original.level(generator, env)
+    if not meta["episode"]:
+        equal_levels(original_level("Ballet-v0", meta["seed"], num_dancers=count), level)
     is_target = np.arange(count) == level.target
     columns = (*level.squares.T, level.dances, level.shapes, level.colors, is_target)
     equal(count, episode["n"], "number of dancers")

@@ -12,7 +12,7 @@ import jaxgym
 from jaxgym.envs.boss_fight import original
 from jaxgym.envs.boss_fight.game import BossFight
 from jaxgym.envs.boss_fight.things import BulletKind
-from tests.parity.classics.recordings import Episode, Played, equal, equal_rewards, replay
+from tests.parity.classics.recordings import Episode, Played, equal, equal_rewards, original_level, replay
 
 KINDS = {BulletKind.SHOT: 1, BulletKind.BULLET: 4, BulletKind.REFLECTED: 6}
 """Numbers of the kinds in the recordings."""
@@ -60,7 +60,7 @@ def check(episode: Episode) -> None:
     )
     assert isinstance(env, BossFight)
     for number, (seed, steps) in enumerate(segments(episode)):
-        level = original.level(seed, mode, restrict_themes=restrict)
+        level = original_level("BossFight-v0", seed, distribution_mode=mode, restrict_themes=restrict)
         if number == 0:
             equal(seed, episode.meta.get("level_seed", seed), "level seed")
             check_level(episode, level)

@@ -6,7 +6,7 @@ import numpy as np
 
 import jaxgym
 from jaxgym.envs.memory_cards import original
-from tests.parity.classics.recordings import Episode, Played, equal, equal_rewards, replay
+from tests.parity.classics.recordings import Episode, Played, equal, equal_levels, equal_rewards, original_level, replay
 
 _DRAWS_PER_STEP = 64
 
@@ -18,6 +18,9 @@ def check(episode: Episode) -> None:
         earlier = _play(episode.previous, generator)[1]
         original.skip(generator, episode.meta["num_pairs"], int(earlier.states.num_drawn[-1]))
     level, played = _play(episode, generator)
+    if episode.previous is None:
+        sizes = {"num_pairs": episode.meta["num_pairs"], "num_draws": len(level.draws)}
+        equal_levels(original_level("MemoryCards-v0", episode.meta["seed"], **sizes), level)
     equal(level.cards, episode["cards"], "cards")
     equal(played.observations, episode["obs"], "observation")
     equal_rewards(played.rewards, episode["reward"])

@@ -10,7 +10,7 @@ import jaxgym
 from jaxgym import Transition
 from jaxgym.envs.numpad import original
 from jaxgym.envs.numpad.continuous import RollingNumpad
-from tests.parity.classics.recordings import Episode, equal, replay
+from tests.parity.classics.recordings import Episode, equal, equal_levels, original_level, replay
 
 _SHARED = ("numpad_size", "seq_len")
 _SIZES = ("tile_size", "spacing_size", "ball_size")
@@ -22,6 +22,8 @@ def check_discrete(episode: Episode) -> None:
     options = {name: meta[name] for name in _SHARED}
     level = original.levels(meta["seed"], meta["numpad_size"], meta["seq_len"], meta["episode"] + 1)
     level = jax.tree.map(lambda leaf: leaf[-1], level)
+    if not meta["episode"]:
+        equal_levels(original_level("Numpad-v0", meta["seed"], **options), level)
     equal(level.sequence, episode["seq"], "sequence")
     env, params = jaxgym.make("Numpad-v0", observation="symbolic", max_steps=meta["t_max"], **options)
     played = replay(env, params, level, episode["action"])
@@ -56,6 +58,9 @@ def check_continuous(episode: Episode) -> None:
     for _ in range(meta["episode"]):
         original.rolling_level(generator, made.board, made.seq_len, threshold)
     level = original.rolling_level(generator, made.board, made.seq_len, threshold)
+    if not meta["episode"]:
+        drawn = original_level("NumpadContinuous-v0", meta["seed"], task_cue_threshold=threshold, **options)
+        equal_levels(drawn, level)
     equal(level.sequence, episode["seq"], "sequence")
     env = BoxNumpad(**vars(made)) if episode["action"].ndim > 1 else made
     played = replay(env, params, level, episode["action"])

@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import jaxgym
+
 Arrays = dict[str, np.ndarray]
 
 _NO_ACTION = -1
@@ -70,6 +72,12 @@ def episodes(path: Path) -> Iterator[Episode]:
 
 def _rows_of(stored: Arrays) -> list[str]:
     return [key[2:] for key in stored if key.startswith("r_") and f"e_{key[2:]}_n" in stored]
+
+
+def original_level(env_id: str, seed: int, **options: Any) -> Any:
+    """Return the level of a seed of the original, on the host."""
+    buffer = jaxgym.levels.original(env_id, [seed], **options)
+    return jax.tree.map(lambda leaf: np.asarray(leaf[0]), buffer)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,3 +153,13 @@ def equal_rewards(found: np.ndarray, expected: np.ndarray) -> None:
         AssertionError: If they differ.
     """
     equal(found, expected.astype(np.float32), "reward")
+
+
+def equal_levels(found: Any, expected: Any) -> None:
+    """Compare two levels.
+
+    Raises:
+        AssertionError: If they differ.
+    """
+    for field in dataclasses.fields(expected):
+        equal(getattr(found, field.name), getattr(expected, field.name), field.name)

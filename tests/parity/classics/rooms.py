@@ -13,7 +13,16 @@ from jaxgym.envs.key_to_door.game import KeyToDoor
 from jaxgym.envs.visual_match import original
 from jaxgym.envs.visual_match.game import VisualMatch
 from jaxgym.envs.visual_match.rooms import Kind
-from tests.parity.classics.recordings import Episode, Played, equal, equal_rewards, replay, with_reals
+from tests.parity.classics.recordings import (
+    Episode,
+    Played,
+    equal,
+    equal_levels,
+    equal_rewards,
+    original_level,
+    replay,
+    with_reals,
+)
 
 _FRAMES = {"SR": (15, 60, 10), "CCA": (15, 30, 15)}
 LETTERS = {Kind.FLOOR: " ", Kind.WALL: "#", Kind.AGENT: "+", Kind.APPLE: "a", Kind.KEY: "k", Kind.DOOR: "d"}
@@ -39,9 +48,8 @@ def check_visual_match(episode: Episode) -> None:
     """Compare the level and the steps of an episode."""
     meta = episode.meta
     options, reals = options_of(meta, (15, 30, 15))
-    made, params = jaxgym.make(
-        "Passive-VisualMatch-v0", observation="symbolic", passive=meta.get("passive", True), num_draws=256, **options
-    )
+    options |= {"passive": meta.get("passive", True), "num_draws": 256}
+    made, params = jaxgym.make("Passive-VisualMatch-v0", observation="symbolic", **options)
     assert isinstance(made, VisualMatch)
     stream = original.ColorStream(meta["colour_seed"])
     for _ in range(meta["episode"]):
@@ -52,6 +60,8 @@ def check_visual_match(episode: Episode) -> None:
     equal(target, episode["target"], "target")
     is_fixed = options["fix_apple_reward"]
     level = original.level(meta["seed"], stream.colors, target, made, options.get("num_apples", 10), is_fixed=is_fixed)
+    drawn = original_level("Passive-VisualMatch-v0", meta["seed"], **options)
+    equal_levels(dataclasses.replace(drawn, colors=level.colors, target=level.target), level)
     played = replay(made, with_reals(params, **reals), level, episode["action"])
     check_steps(episode, played)
     letters = {**LETTERS, **{Kind.RED + int(color): letter for color, letter in zip(stream.colors, "bce", strict=True)}}
@@ -76,6 +86,9 @@ def check_key_to_door(episode: Episode) -> None:
             is_fixed=options["fix_apple_reward"],
             num_drawn=num_drawn,
         )
+        if num_drawn == 1:
+            drawn = original_level("KeyToDoor-v0", meta["seed"], reward_room=room, num_draws=256, **options)
+            equal_levels(drawn, level)
         played = replay(made, with_reals(params, **reals), level, episode["action"])
     check_steps(episode, played)
     check_boards(episode, played, made, LETTERS)

@@ -1,11 +1,9 @@
 """Replay of T-Mazes."""
 
-import jax
 import numpy as np
 
 import jaxgym
-from jaxgym.envs.t_maze import original
-from tests.parity.classics.recordings import Episode, equal, equal_rewards, replay, with_reals
+from tests.parity.classics.recordings import Episode, equal, equal_rewards, original_level, replay, with_reals
 
 _REALS = ("goal_reward", "penalty", "distract_reward")
 
@@ -24,9 +22,7 @@ def check(episode: Episode) -> None:
         options |= {name: meta[name] for name in ("expose_goal", "add_timestep")}
     env, params = jaxgym.make(env_id, observation="symbolic", **options)
     params = with_reals(params, **{name: meta[name] for name in _REALS})
-    seeds = [meta["seed"]]
-    levels = original.noisy_levels(seeds, options["noise_length"]) if has_lamp else original.levels(seeds)
-    level = jax.tree.map(lambda leaf: leaf[0], levels)
+    level = original_level(env_id, meta["seed"], **options)
     equal(level.goal_y, episode["goal"], "goal")
     played = replay(env, params, level, episode["action"])
     equal(played.observations, episode["obs"], "observation")
