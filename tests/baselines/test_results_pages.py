@@ -133,6 +133,13 @@ def test_the_tables_of_the_classics_have_the_results_of_their_runs() -> None:
     assert corridors.table(arguments, corridors.results_of(arguments)) in page
 
 
+def test_the_table_of_boss_fight_has_the_last_returns_of_its_runs() -> None:
+    for row in table(ROOT / "docs/environments/boss_fight.md", "memory"):
+        for suffix, column in (("", "without spotlights"), ("-spotlights", "with spotlights")):
+            lines = (RESULTS / f"boss_fight/{row['memory']}{suffix}.txt").read_text().splitlines()
+            assert lines[-1].endswith(f" 11,534,336 steps: mean return {row[column]}")
+
+
 @pytest.mark.parametrize(("page", "inside"), [("report.md", False), ("memory_cells/report.md", True)])
 def test_a_report_is_that_of_its_runs(page: str, inside: bool) -> None:
     entries = [entry for entry in ENTRIES["memory_gym"] if "folder" in entry]
