@@ -9,7 +9,7 @@ it reads and drops it when it writes.
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
@@ -145,19 +145,22 @@ class Programs:
         state, output = jax.eval_shape(logic.start, jax.ShapeDtypeStruct((), jnp.uint32), params)
         self.states, self.output = Rows(state), Rows(output)
         self._capacity, self._device = capacity, device
-        table = self.new_table()
-        width = 2 + logic.max_actions * math.prod(self._branches)
+        self._draws, self._reseeds = jax.jit(self._frames), jax.jit(self._reseed, donate_argnums=0)
+        table, width = self.new_table(), 2 + logic.max_actions * math.prod(self._branches)
         starts, moves = jax.jit(self._start, donate_argnums=0), jax.jit(self._move, donate_argnums=0)
-        started = [
-            starts.lower(table, np.zeros((size, 2), np.uint32), params) for size in _up_to(capacity, _START_SIZES)
-        ]
-        moved = [moves.lower(table, np.zeros((size, width), np.int32), params) for size in _up_to(capacity, SIZES)]
+        lowered = {
+            **{
+                ("start", size): starts.lower(table, np.zeros((size, 2), np.uint32), params)
+                for size in _up_to(capacity, _START_SIZES)
+            },
+            **{
+                ("move", size): moves.lower(table, np.zeros((size, width), np.int32), params)
+                for size in _up_to(capacity, SIZES)
+            },
+        }
         with ThreadPoolExecutor() as executor:
-            compiled = list(executor.map(lambda lowered: lowered.compile(), started + moved))
-        self._starts = dict(zip(_START_SIZES, compiled[: len(started)], strict=False))
-        self._moves = dict(zip(SIZES, compiled[len(started) :], strict=False))
-        self._draws = dict[int, Callable[..., Any]]()
-        self._reseeds = jax.jit(self._reseed, donate_argnums=0)
+            compiled = executor.map(lambda program: program.compile(), lowered.values())
+            self._compiled = dict(zip(lowered, compiled, strict=True))
 
     def new_table(self) -> jax.Array:
         """Return a table of zeros."""
@@ -192,79 +195,74 @@ class Programs:
         self, table: jax.Array, slots: Sequence[int] | np.ndarray, seeds: Sequence[int], params: Any
     ) -> tuple[Any, Any]:
         """Start the levels of n seeds in n rows; return the table and the step output, uint8 (n, seen.width)."""
-        return self._in_runs(self._starts, table, np.array([slots, seeds], np.uint32).T, params)
+        return self._run("start", table, np.array([slots, seeds], np.uint32).T, params, _START_SIZES)
 
     def move(
         self, table: jax.Array, slots: np.ndarray, counts: np.ndarray, plans: Sequence[Sequence[Any]], params: Any
     ) -> tuple[Any, Any]:
         """Make 1 to `max_actions` actions in each of n rows; return the table and the output, uint8 (n, seen.width)."""
-        return self._in_runs(self._moves, table, self.request(slots, counts, plans), params)
+        return self._run("move", table, self.request(slots, counts, plans), params, SIZES)
 
-    def _in_runs(self, programs: Mapping[Any, Any], table: Any, request: np.ndarray, params: Any) -> tuple[Any, Any]:
-        largest = max(programs)
-        parts = []
-        for first in range(0, len(request), largest):
-            part = request[first : first + largest]
-            size = next(size for size in programs if size >= len(part))
-            if size > len(part):
-                padded = np.zeros((size, part.shape[1]), part.dtype)
-                padded[len(part) :, 0] = self._capacity
-                padded[: len(part)] = part
-            else:
-                padded = part
-            table, output = programs[size](table, padded, params)
-            parts.append(np.asarray(output)[: len(part)])
-        return table, parts[0] if len(parts) == 1 else np.concatenate(parts)
+    def _run(
+        self, kind: str, table: Any, request: np.ndarray, params: Any, sizes: Sequence[int]
+    ) -> tuple[jax.Array, np.ndarray]:
+        outputs = []
+        for part, count in self._parts(request, sizes):
+            table, output = self._compiled[kind, len(part)](table, part, params)
+            outputs.append(np.asarray(output)[:count])
+        return table, outputs[0] if len(outputs) == 1 else np.concatenate(outputs)
+
+    def _parts(self, rows: np.ndarray, sizes: Sequence[int] = SIZES) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield n rows, each with a slot as first number, in parts padded to the batch sizes, with their real sizes."""
+        sizes = _up_to(self._capacity, sizes)
+        for first in range(0, len(rows), sizes[-1]):
+            part = rows[first : first + sizes[-1]]
+            size, count = next(size for size in sizes if size >= len(part)), len(part)
+            if size > count:
+                padded = np.zeros((size, *part.shape[1:]), part.dtype)
+                padded[count:].reshape(size - count, -1)[:, 0] = self._capacity
+                padded[:count] = part
+                part = padded
+            yield part, count
 
     # Copies of rows. These programs depend only on the shape of the table, and each size is compiled on first use.
 
     def copy(self, table: jax.Array, source: int, slots: np.ndarray) -> jax.Array:
         """Copy one row to n other rows; return the table."""
-        for part, _, _ in self._parts(slots):
+        for part, _ in self._parts(slots):
             table = _copy(table, np.int32(source), part)
         return table
 
     def read(self, table: jax.Array, slots: np.ndarray) -> np.ndarray:
         """Return n rows, uint8 (n, states.width)."""
-        return np.concatenate([np.asarray(_read(table, part))[:count] for part, count, _ in self._parts(slots)])
+        return np.concatenate([np.asarray(_read(table, part))[:count] for part, count in self._parts(slots)])
 
     def write(self, table: jax.Array, slots: np.ndarray, rows: np.ndarray) -> jax.Array:
         """Set n rows to uint8 (n, states.width); return the table."""
-        for part, _, values in self._parts(slots, rows=rows):
-            table = _write(table, part, values)
+        begun = 0
+        for part, count in self._parts(slots):
+            table = _write(table, part, np.resize(rows[begun : begun + count], (len(part), rows.shape[1])))
+            begun += count
         return table
 
     def reseed(self, table: jax.Array, slots: np.ndarray, words: np.ndarray, params: Any) -> jax.Array:
         """Replace the chance events to come in n rows; `words` are their keys, uint32 (n, 2). Return the table."""
-        for part, _, keys in self._parts(slots, rows=words) if self.logic.has_chance else ():
-            table = self._reseeds(table, part, keys, params)
+        request = np.column_stack([slots.astype(np.uint32), words])
+        for part, _ in self._parts(request) if self.logic.has_chance else ():
+            table = self._reseeds(table, part, params)
         return table
 
-    def _reseed(self, table: jax.Array, slots: jax.Array, words: jax.Array, params: Any) -> jax.Array:
+    def _reseed(self, table: jax.Array, request: jax.Array, params: Any) -> jax.Array:
+        slots, words = request[:, 0], request[:, 1:]
         states = self.states.unpack(table.at[slots].get(mode="clip"))
         states = jax.vmap(self.logic.reseed)(states, words)
         return table.at[slots].set(self.states.pack(states), mode="drop")
 
-    def _parts(
-        self, slots: Sequence[int] | np.ndarray, sizes: Sequence[int] = SIZES, rows: np.ndarray | None = None
-    ) -> Iterator[tuple[np.ndarray, int, Any]]:
-        """Yield n slots, int32 (size,), and n rows in parts that are padded to the batch sizes.
-
-        Each part is the slots, their number without padding, and the rows, padded with zeros.
-        """
-        sizes = _up_to(self._capacity, sizes)
-        for first in range(0, len(slots), sizes[-1]):
-            part = slots[first : first + sizes[-1]]
-            padded = np.full(next(size for size in sizes if size >= len(part)), self._capacity, np.int32)
-            padded[: len(part)] = part
-            missing = len(padded) - len(part)
-            values = None if rows is None else np.pad(rows[first : first + len(part)], ((0, missing), (0, 0)))
-            yield padded, len(part), values
-
     def prepare_frames(self, table: jax.Array, params: Any) -> None:
         """Compile the programs that draw frames, for all batch sizes."""
         with ThreadPoolExecutor() as executor:
-            list(executor.map(lambda size: self._drawing(size, table, params), _up_to(self._capacity, _FRAME_SIZES)))
+            sizes = _up_to(self._capacity, _FRAME_SIZES)
+            list(executor.map(lambda size: self._draws(table, np.zeros(size, np.int32), params), sizes))
 
     def draw(self, table: jax.Array, slots: Sequence[int], params: Any) -> Callable[[], Any]:
         """Start to draw the states in n rows; return a function that waits for the frames, uint8 (n, H, W, 3).
@@ -272,20 +270,11 @@ class Programs:
         The frames of up to 256 rows are one transfer. The function returns None if the observations have no frames. A
         batch size that is not prepared is compiled.
         """
-        parts = [
-            (self._drawing(len(part), table, params)(table, part, params), count)
-            for part, count, _ in self._parts(slots, _FRAME_SIZES)
-        ]
+        pairs = self._parts(np.asarray(slots, np.int32), _FRAME_SIZES)
+        parts = [(self._draws(table, part, params), count) for part, count in pairs]
         if parts[0][0] is None:
             return lambda: None
         return lambda: np.concatenate([np.asarray(frames)[:count] for frames, count in parts])
-
-    def _drawing(self, size: int, table: jax.Array, params: Any) -> Callable[..., Any]:
-        """Return the program that draws `size` rows."""
-        if size not in self._draws:
-            slots = np.zeros(size, np.int32)
-            self._draws[size] = jax.jit(self._frames).lower(table, slots, params).compile()
-        return self._draws[size]
 
     def _frames(self, table: jax.Array, slots: jax.Array, params: Any) -> Any:
         states = self.states.unpack(table.at[slots].get(mode="clip"))
