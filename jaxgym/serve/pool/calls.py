@@ -1,7 +1,7 @@
 """Queue of calls for single sessions, which are made in batches.
 
 There is no dispatcher thread: the first caller that acquires the lock makes all queued calls. When a caller releases
-the lock, it wakes another waiting caller to make the calls that have arrived meanwhile.
+the lock, it wakes the waiting callers, and one of them makes the calls that have arrived meanwhile.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ class Interrupts:
     The process's handler is called at the end of the context.
 
     Attributes:
-        came: Whether an interrupt has arrived.
+        came: Arguments of the handler if an interrupt has arrived; otherwise empty.
     """
 
-    __slots__ = ("_handler", "_signal", "_wake", "came")
+    __slots__ = ("_handler", "_wake", "came")
 
     def __init__(self, wake: Callable[[], None] | None = None):
         """Make a context that is not active yet; `wake` is called when an interrupt arrives."""
-        self._wake, self.came = wake, False
+        self._wake = wake
         self._handler: Any = None
-        self._signal: tuple[Any, ...] = ()
+        self.came: tuple[Any, ...] = ()
 
     def __enter__(self) -> Self:
         if threading.get_ident() == threading.main_thread().ident:
@@ -49,10 +49,10 @@ class Interrupts:
         if handler is not None:
             _signals.signal(signal.SIGINT, handler)
             if self.came:
-                handler(*self._signal)
+                handler(*self.came)
 
     def _note(self, *given: Any) -> None:
-        self.came, self._signal = True, given
+        self.came = given
         if self._wake is not None:
             self._wake()
 
@@ -60,79 +60,32 @@ class Interrupts:
 class PoolCall:
     """Reply to a session, or without a reply the start of its next episode; without a seed, on the current level.
 
-    The result is a `TurnResult`, an `Opening`, or the exception to raise; None before the call is made.
+    Attributes:
+        result: A `TurnResult`, an `Opening`, or the exception to raise; None before the call is made.
+        future: The future of a coroutine; None for a call of a thread, which waits for the result.
+        has_left: Whether the thread has stopped waiting because of an interrupt.
     """
 
-    __slots__ = ("reply", "result", "seed", "session_id")
+    __slots__ = ("future", "has_left", "reply", "result", "seed", "session_id")
 
-    def __init__(self, session_id: str, reply: str | InvalidReply | None, seed: int | None):
+    def __init__(
+        self,
+        session_id: str,
+        reply: str | InvalidReply | None,
+        seed: int | None,
+        future: "asyncio.Future[Any] | None" = None,
+    ):
         self.session_id, self.reply, self.seed = session_id, reply, seed
         self.result: Any = None
-
-
-class ThreadCall(PoolCall):
-    """Call of a thread; `has_left` is set when the thread stops waiting."""
-
-    __slots__ = ("_woken", "has_left")
-
-    def __init__(self, session_id: str, reply: str | InvalidReply | None, seed: int | None):
-        super().__init__(session_id, reply, seed)
-        self.has_left = False
-        self._woken = threading.Lock()  # used as a binary semaphore
-        self._woken.acquire()
+        self.future, self.has_left = future, False
 
     def is_dropped(self) -> bool:
-        """Return whether the thread has stopped waiting because of an interrupt."""
-        return self.has_left
-
-    def lead(self) -> bool:
-        """Wake the thread."""
-        if self.has_left:
-            return False
-        # A second wake-up before the thread runs has no effect.
-        if self._woken.locked():
-            self.wake()
-        return True
-
-    def wake(self) -> None:
-        """Wake the thread, which checks whether its call is made and whether it can acquire the pool's lock."""
-        try:
-            self._woken.release()
-        except RuntimeError:  # another thread has just released it
-            return
-
-    def wait(self) -> None:
-        """Wait until it is woken."""
-        self._woken.acquire()
-
-
-class LoopCall(PoolCall):
-    """Call of a coroutine, which awaits the future in its event loop."""
-
-    __slots__ = ("_calls", "future", "loop")
-
-    def __init__(self, session_id: str, reply: str | InvalidReply | None, seed: int | None, calls: "Calls"):
-        super().__init__(session_id, reply, seed)
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self.loop.create_future()
-        self._calls = calls
-
-    @property
-    def has_frame(self) -> bool:
-        """True if the result has a frame that is not encoded yet."""
-        return getattr(self.result, "image", None) is not None
-
-    def is_dropped(self) -> bool:
-        """Return whether the coroutine is canceled, or its event loop is closed."""
-        return self.future.cancelled() or self.loop.is_closed()
-
-    def lead(self) -> bool:
-        """Schedule `Calls.flush` in the event loop; return whether that was possible."""
-        return not self.is_dropped() and call_soon(self.loop, self._calls.flush, self.loop)
+        """Return whether nobody waits: the thread has left, or the coroutine is canceled or its loop closed."""
+        return self.has_left if self.future is None else self.future.cancelled() or self.future.get_loop().is_closed()
 
     def settle(self) -> None:
-        """Set the result of the future; runs in the call's event loop."""
-        if self.future.cancelled():
+        """Set the result of the future; runs in its event loop."""
+        if self.future is None or self.future.cancelled():
             return
         if isinstance(self.result, BaseException):
             self.future.set_exception(self.result)
@@ -156,7 +109,8 @@ class Calls:
         """Make an empty queue; `make` makes calls for different sessions under the lock and stores their results."""
         self._make = make
         self._lock = threading.Lock()
-        self._queue: deque[ThreadCall | LoopCall] = deque()
+        self._freed = threading.Condition()  # threads wait for it until their result is there, or the lock is free
+        self._queue: deque[PoolCall] = deque()
         self._flushing: set[asyncio.AbstractEventLoop] = set()
         self._interrupts = Interrupts()  # of the holder of the lock
 
@@ -171,34 +125,33 @@ class Calls:
         interrupts.__exit__()
 
     def _free(self) -> None:
-        """Release the lock, and wake a caller that makes the queued calls."""
+        """Release the lock, and wake the callers, of which one makes the queued calls."""
         self._lock.release()
-        self._ask_to_lead()
-
-    def _ask_to_lead(self) -> None:
+        self._wake()
         for call in tuple(self._queue):
-            if call.lead():
+            loop = None if call.future is None or call.is_dropped() else call.future.get_loop()
+            if loop is not None and call_soon(loop, self.flush, loop):
                 return
+
+    def _wake(self) -> None:
+        with self._freed:
+            self._freed.notify_all()
 
     def wait(self, session_id: str, reply: str | InvalidReply | None, seed: int | None) -> Any:
         """Make a call of a thread together with the queued calls; return or raise its result."""
-        call = ThreadCall(session_id, reply, seed)
-        is_queued = False
+        call = PoolCall(session_id, reply, seed)
         try:
+            self._queue.append(call)
             while call.result is None:
-                with Interrupts(call.wake) as interrupts:
-                    if not is_queued:
-                        self._queue.append(call)
-                        is_queued = True
-                    while call.result is None and not interrupts.came:
-                        if self._lock.acquire(blocking=False):
-                            self._lead(None)
-                        else:
-                            call.wait()
+                with Interrupts(self._wake) as interrupts:
+                    if self._lock.acquire(blocking=False):
+                        self._lead(None)
+                        continue
+                    with self._freed:
+                        while call.result is None and self._lock.locked() and not interrupts.came:
+                            self._freed.wait()
         except BaseException:
-            # If this thread was woken to make the queued calls, another caller has to make them.
             call.has_left = True
-            self._ask_to_lead()
             raise
         if isinstance(call.result, BaseException):
             raise call.result
@@ -206,13 +159,13 @@ class Calls:
 
     def future(self, session_id: str, reply: str | InvalidReply | None, seed: int | None) -> "asyncio.Future[Any]":
         """Return the future of a coroutine's call; all calls of one iteration of the event loop are made together."""
-        call = LoopCall(session_id, reply, seed, self)
-        loop = call.loop
-        self._queue.append(call)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._queue.append(PoolCall(session_id, reply, seed, future))
         if loop not in self._flushing:
             self._flushing = {loop, *(other for other in self._flushing if not other.is_closed())}
             loop.call_soon(self.flush, loop)
-        return call.future
+        return future
 
     def flush(self, loop: asyncio.AbstractEventLoop) -> None:
         """Make all queued calls if the lock is free; runs in the event loop."""
@@ -224,9 +177,9 @@ class Calls:
 
     def _lead(self, here: asyncio.AbstractEventLoop | None) -> None:
         """Make all queued calls, one for each session, release the lock, and deliver the results."""
-        calls: dict[str, ThreadCall | LoopCall] = {}
+        calls: dict[str, PoolCall] = {}
         try:
-            later: list[ThreadCall | LoopCall] = []
+            later: list[PoolCall] = []
             for call in [self._queue.popleft() for _ in range(len(self._queue))]:
                 if call.session_id in calls:
                     later.append(call)
@@ -236,22 +189,19 @@ class Calls:
             self._make(list(calls.values()))
         finally:
             self._free()
-            ready, pictured = list[ThreadCall | LoopCall](), list[LoopCall]()
-            for call in calls.values():
-                if isinstance(call, LoopCall) and call.has_frame:
-                    pictured.append(call)
-                else:
-                    ready.append(call)
-            _hand_over(ready, here)
+            awaited = [call for call in calls.values() if call.future is not None]
+            pictured = [call for call in awaited if getattr(call.result, "image", None) is not None]
             if pictured:
+                awaited = [call for call in awaited if getattr(call.result, "image", None) is None]
                 _encode(pictured)
+            _hand_over(awaited, here)
 
 
-def _encode(calls: Sequence[LoopCall]) -> None:
+def _encode(calls: Sequence[PoolCall]) -> None:
     """Encode the frames of calls in threads, then deliver all results together, so that the next calls are a batch."""
     parts, counting, finished = split(calls), threading.Lock(), list[bool]()
 
-    def encode(part: Sequence[LoopCall]) -> None:
+    def encode(part: Sequence[PoolCall]) -> None:
         for call in part:
             try:
                 call.result = call.result._replace(image=png(*call.result.image))
@@ -267,15 +217,14 @@ def _encode(calls: Sequence[LoopCall]) -> None:
         threads().submit(encode, part)
 
 
-def _hand_over(calls: Iterable[ThreadCall | LoopCall], here: asyncio.AbstractEventLoop | None) -> None:
-    """Deliver the results of calls to their callers; `here` is the current event loop, if any."""
-    elsewhere: dict[asyncio.AbstractEventLoop, list[LoopCall]] = {}
+def _hand_over(calls: Iterable[PoolCall], here: asyncio.AbstractEventLoop | None) -> None:
+    """Deliver the results of coroutines' calls; `here` is the current event loop, if any."""
+    elsewhere: dict[asyncio.AbstractEventLoop, list[PoolCall]] = {}
     for call in calls:
-        if isinstance(call, ThreadCall):
-            call.wake()
-        elif call.loop is here:
+        loop = None if call.future is None else call.future.get_loop()
+        if loop is here:
             call.settle()
-        else:
-            elsewhere.setdefault(call.loop, []).append(call)
+        elif loop is not None:
+            elsewhere.setdefault(loop, []).append(call)
     for loop, theirs in elsewhere.items():
         call_soon(loop, _hand_over, theirs, loop)
