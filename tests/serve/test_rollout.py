@@ -585,10 +585,10 @@ def test_a_local_model_counts_tokens_up_to_its_end_token(tokens: list[int], reas
     [
         (400, 1, "got status 400"),
         (500, 3, "got status 500"),
-        (0.3, 3, "the request failed: APITimeoutError"),
+        (0.3, 3, "expected a completion of OpenAI's chat API, got APITimeoutError"),
         (401, 1, "Set the environment variable OPENAI_API_KEY"),
         (404, 1, "Check the URL, which ends in /v1 on most servers, and --model-name"),
-        (b"nonsense", 3, "expected a completion of OpenAI's chat API, got another response"),
+        (b"nonsense", 3, "expected a completion of OpenAI's chat API, got JSONDecodeError"),
     ],
 )
 def test_what_an_endpoint_did_is_told(said: Any, attempts: int, says: str) -> None:
@@ -607,8 +607,8 @@ def test_what_an_endpoint_did_is_told(said: Any, attempts: int, says: str) -> No
 
 def test_an_endpoint_that_is_not_there_is_told() -> None:
     record = play([row()], rollouts.EndpointPolicy("http://127.0.0.1:9/v1", "m"))[0]
-    assert "the request failed: APIConnectionError" in record["error"]
-    assert record["error"].endswith("Check the URL, and that the server is running.")
+    assert "got APIConnectionError: Connection error" in record["error"]
+    assert record["error"].endswith("and that the server is running.")
 
 
 def test_rows_of_games_take_no_name_and_no_seed() -> None:

@@ -223,15 +223,10 @@ class EndpointPolicy(Policy):
             fix = _FIXES.get(error.status_code, "")
             reason = f"{self._url}: expected a completion, got status {error.status_code}: {error.message}{fix}"
             raise PolicyError(reason, is_final=is_final) from error
-        except self._openai.OpenAIError as error:
+        except (self._openai.OpenAIError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise PolicyError(
-                f"{self._url}: the request failed: {type(error).__name__}: {error} Check the URL, and that the server "
-                "is running."
-            ) from error
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise PolicyError(
-                f"{self._url}: expected a completion of OpenAI's chat API, got another response "
-                f"({type(error).__name__}: {error}). Check the URL, which ends in /v1 on most servers."
+                f"{self._url}: expected a completion of OpenAI's chat API, got {type(error).__name__}: {error} Check "
+                "the URL, which ends in /v1 on most servers, and that the server is running."
             ) from error
         reason = getattr(choice, "finish_reason", None)
         return Choice(
