@@ -144,7 +144,7 @@ def test_the_answer_to_a_long_path_is_short(address: str, agentgym: str) -> None
             f"/{long}/splits",
             f"/reset/?{long}",
             f"/page/sessions/?{long}",
-            f"/page/sessions/{long}/",
+            f"/page/session?watch={long}",
         ):
             received = httpx.get(base + path)
             assert len(received.content) + len(str(received.headers)) <= MOST, path[:30]

@@ -21,7 +21,7 @@ from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
 from jaxgym.serve.messages import OMITTED, recent, user_message
 from jaxgym.serve.openenv.client import OpenEnvScheduler
 from jaxgym.serve.openenv.rpc import Methods
-from jaxgym.serve.openenv.sessions import ClientSessions
+from jaxgym.serve.openenv.sessions import ClientSessions, ResetOptions
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.swift import images as swift_images
 from jaxgym.serve.swift.history import HistoryHooks
@@ -114,7 +114,7 @@ def test_openenv_mcp_and_agentgym_send_equal_images(pool: SessionPool, expected:
         return (await methods.answer(given, session))["result"]
 
     async def play() -> None:
-        seen = [await session.reset({"seed": SEED}), *[await session.step(reply) for reply in REPLIES]]
+        seen = [await session.reset(ResetOptions(seed=SEED)), *[await session.step(reply) for reply in REPLIES]]
         assert [json.loads(each)["observation"]["image"] for each in seen] == encoded
         results = [await call("begin", seed=SEED), *[await call("move", direction=move) for move in MOVES]]
         contents = [{"type": "image", "data": image, "mimeType": "image/png"} for image in encoded]
@@ -278,7 +278,7 @@ class LocalEnv:
         self._session = self._sessions.open()
 
     async def areset(self) -> tuple[Any, dict[str, Any]]:
-        return json.loads(await self._session.reset({"seed": SEED}))["observation"], {}
+        return json.loads(await self._session.reset(ResetOptions(seed=SEED)))["observation"], {}
 
     async def astep(self, action: dict[str, str]) -> tuple[Any, float, bool, dict[str, Any]]:
         answer = json.loads(await self._session.step(action["message"]))

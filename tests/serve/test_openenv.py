@@ -30,7 +30,7 @@ from jaxgym.serve.openenv import server as openenv_server
 from jaxgym.serve.openenv.client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
 from jaxgym.serve.openenv.rpc import Methods, tools_of
 from jaxgym.serve.openenv.server import OpenEnvApp
-from jaxgym.serve.openenv.sessions import SPARE, ClientSession, ClientSessions
+from jaxgym.serve.openenv.sessions import SPARE, ClientSession, ClientSessions, ResetOptions
 from jaxgym.serve.pool.pool import MOST_SESSIONS
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import OpenEnv, bind
@@ -263,7 +263,7 @@ def test_the_routes_answer(address: str) -> None:
         bad.append(client.post("/reset", content="{oops"))
         bad.append(client.post("/step", content='{"action": {"message": "<stay>", "message": "<right>"}}'))
         assert [answer.status_code for answer in bad] == [422] * 4
-        assert bad[0].json()["detail"][0]["loc"] == ["body", "action", "nope"]
+        assert ["body", "action", "nope"] in [fault["loc"] for fault in bad[0].json()["detail"]]
         assert client.get("/nowhere").status_code == 404
     with pytest.raises(InvalidStatus, match="404"):
         connect(f"ws://{address}/nowhere", proxy=None)
@@ -555,7 +555,7 @@ def test_what_is_longer_than_before_stands_behind_it(hosted: http.Hosted) -> Non
 
     async def play() -> list[tuple[str, str]]:
         own = sessions.open()
-        observed = [await own.reset({"seed": 3})]
+        observed = [await own.reset(ResetOptions(seed=3))]
         observed += [await own.step(reply) for reply in ("<stay>", "jump", "<stay>", "jump", *WIN)]
         sessions.close(own)
         made = [json.loads(text)["observation"] for text in observed]

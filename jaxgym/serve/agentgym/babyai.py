@@ -147,11 +147,6 @@ class BabyAIWrapper(AgentGymWrapper):
     def hosted(self) -> None:
         """None: the page does not show these environments."""
 
-    def sweep(self) -> None:
-        """Close idle environments."""
-        self._pool.close_idle()
-        super().sweep()
-
     def seed_of(self, data_idx: int) -> int:
         """Return the number of a task.
 

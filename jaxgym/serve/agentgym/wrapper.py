@@ -84,7 +84,7 @@ class AgentGymWrapper:
         ("POST", "/reset_batch"): "reset_batch",
     }
     """Name of the method of each route. The arguments after the owner are the fields of the body, or of the query of a
-    GET; see `jaxgym.serve.agentgym.server.fields_of`. Without fields, the body is ignored."""
+    GET; see `jaxgym.serve.web.api.reader_of`. Without fields, the body is ignored."""
 
     def __init__(self, name: str, pool: SessionPool, options: Mapping[str, Any] | None = None):
         """Make a wrapper, with options for its sessions; raises `UnknownIdError` as `jaxgym.text.text_spec_of` does."""
@@ -113,7 +113,8 @@ class AgentGymWrapper:
         return [running.key for running in self._running.values() if running.owner == owner]
 
     def sweep(self) -> None:
-        """Remove environments whose sessions the pool has closed because they were idle."""
+        """Close idle sessions, and remove the environments of closed ones."""
+        self._pool.close_idle()
         self._running = {number: each for number, each in self._running.items() if each.key in self._pool}
 
     def seed_of(self, data_idx: int) -> int:

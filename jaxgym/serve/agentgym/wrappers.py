@@ -87,10 +87,8 @@ def textcraft_tasks(name: str, options: Mapping[str, Any]) -> Any:
     return jax.vmap(lambda task: level_of_task(env, params, task))(jnp.asarray(rows))
 
 
-_wrappers: dict[str, type[AgentGymWrapper]] = {"TextCraft-v0": TextCraftWrapper}
-
-_OTHERS: Mapping[str, type[AgentGymWrapper]] = {babyai.NAME: babyai.BabyAIWrapper}
-"""Wrappers of environments that are not registered, by name."""
+_wrappers: dict[str, type[AgentGymWrapper]] = {"TextCraft-v0": TextCraftWrapper, babyai.NAME: babyai.BabyAIWrapper}
+"""Wrappers by environment id, and that of BabyAI, which is not a registered id."""
 
 
 def register(env_id: str, wrapper: type[AgentGymWrapper]) -> None:
@@ -98,13 +96,7 @@ def register(env_id: str, wrapper: type[AgentGymWrapper]) -> None:
     _wrappers[text.text_spec_of(env_id)[0]] = wrapper
 
 
-def short_name_of(name: str) -> str:
-    """Return the short name of an environment; raises `UnknownIdError` as `jaxgym.text.text_spec_of` does."""
-    return name if name in _OTHERS else text.short_name_of(name)
-
-
 def wrap(name: str, pool: SessionPool, options: Mapping[str, Any] | None = None) -> AgentGymWrapper:
     """Make the wrapper of an environment: the registered one, or else `AgentGymWrapper`."""
-    if name in _OTHERS:
-        return _OTHERS[name](name, pool, options)
-    return _wrappers.get(text.text_spec_of(name)[0], AgentGymWrapper)(name, pool, options)
+    known = name if name in _wrappers else text.text_spec_of(name)[0]
+    return _wrappers.get(known, AgentGymWrapper)(name, pool, options)

@@ -22,9 +22,9 @@ from starlette.responses import Response
 from jaxgym.serve import arguments, trl
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.openenv.branching import BranchingMethods
-from jaxgym.serve.openenv.frames import FrameError
-from jaxgym.serve.openenv.sessions import HIGHEST_SEED, ClientSession, ClientSessions
+from jaxgym.serve.openenv.sessions import HIGHEST_SEED, ClientSession, ClientSessions, ResetOptions
 from jaxgym.serve.web.answers import answer, message_of, quoted, read_json
+from jaxgym.serve.web.api import FieldError, checked
 from jaxgym.text import InvalidReply
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
@@ -154,7 +154,7 @@ class Methods:
             return rpc_result(call_id, await self._call(given["method"], params, session))
         except RpcError as error:
             return rpc_error(call_id, error)
-        except FrameError as error:
+        except FieldError as error:
             return rpc_error(call_id, RpcError(INVALID_PARAMS, str(error), {"errors": error.errors}))
         except CapacityError as error:
             return rpc_error(call_id, RpcError(SERVER_ERROR, str(error), self._sessions.room))
@@ -218,7 +218,7 @@ class Methods:
             start = arguments.read(BEGIN, _BEGIN["inputSchema"], given)
             if isinstance(start, str):
                 raise RpcError(INVALID_PARAMS, start)
-            is_error, observed = False, json.loads(await session.reset(start))
+            is_error, observed = False, json.loads(await session.reset(checked(ResetOptions, start)))
             observed["observation"]["prompt"] = self.prompt
             text = f"{self.prompt}\n\n{observed['observation']['text']}"
         else:
@@ -257,17 +257,16 @@ _TAKEN, _EMPTY, _BAD, _GONE, _NOT_ALLOWED, _FULL = 202, 204, 400, 404, 405, 503
 _CALL, _NOTE = "call", "note"
 
 
-async def respond_to_mcp(request: Request, sessions: ClientSessions, methods: Methods) -> Response:
+async def respond_to_mcp(request: Request, body: bytes, sessions: ClientSessions, methods: Methods) -> Response:
     """Answer a request to `/mcp`: a POST with messages, or a DELETE that ends a session."""
     version, named = request.headers.get(VERSION), request.headers.get(SESSION)
-    text = await request.body()
     if version is not None and version not in VERSIONS:
         return _rejected(f"unsupported {VERSION} {quoted(version)}; send one of {', '.join(VERSIONS)}.")
     session = sessions.get(named)
     if named is not None and (session is None or session.is_ending):
         return _rejected("Session not found. Send initialize to open another one.", _GONE)
-    if request.method in ("GET", "HEAD"):
-        reason = {"detail": "expected POST, got GET. This server opens no streams."}
+    if request.method not in ("POST", "DELETE"):
+        reason = {"detail": f"expected POST, got {request.method}. This server opens no streams."}
         return answer(reason, _NOT_ALLOWED, {"Allow": "POST, DELETE"})
     if request.method == "DELETE":
         if session is None:
@@ -277,7 +276,7 @@ async def respond_to_mcp(request: Request, sessions: ClientSessions, methods: Me
         session.is_ending = True
         return Response(status_code=_EMPTY)
     try:
-        given = read_json(text.decode())
+        given = read_json(body.decode())
     except ValueError as error:
         return _rejected(f"Parse error: expected JSON in UTF-8. {error}", code=PARSE_ERROR)
     if session is not None:

@@ -17,12 +17,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.openenv import frames, rpc
 from jaxgym.serve.openenv.branching import UNDO_TURNS
-from jaxgym.serve.openenv.frames import FrameError
-from jaxgym.serve.openenv.routes import routes
+from jaxgym.serve.openenv.frames import CallFrame, ResetFrame, StateFrame, StepFrame
+from jaxgym.serve.openenv.routes import HttpRoutes
 from jaxgym.serve.openenv.rpc import Methods
-from jaxgym.serve.openenv.sessions import SPARE, ClientSession, ClientSessions
+from jaxgym.serve.openenv.sessions import SPARE, ClientSession, ClientSessions, ResetOptions
 from jaxgym.serve.page.routes import with_page
 from jaxgym.serve.web.answers import answer, quoted, read_json
+from jaxgym.serve.web.api import FieldError, checked
 from jaxgym.serve.web.http import Hosted, behind_guard, host, loaded_at_start, serve
 from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, starting, token_of
 
@@ -79,7 +80,7 @@ class OpenEnvApp:
         token = token_of(serving)
         # OpenEnv sessions do not belong to a token, so with several tokens the page shows no sessions of clients.
         is_of_many = token is not None and len(token.split()) > 1
-        app = routes(serving, sessions, self._methods)
+        app = HttpRoutes(serving, sessions, self._methods)
         self._http = with_page(app, serving, [hosted], lambda _: [] if is_of_many else sessions.ids())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -171,21 +172,19 @@ class OpenEnvApp:
         kind = frame.get("type")
         try:
             if kind == "step":
-                reply = frames.reply_of(frames.data_of(frame, required=True))
-                return frames.observation_frame(await session.step(reply))
+                return frames.observation_frame(await session.step(checked(StepFrame, frame).data.message))
             if kind == "reset":
-                given = frames.data_of(frame, required=False)
+                given = checked(ResetOptions, checked(ResetFrame, frame).data, "data")
                 return frames.observation_frame(await session.reset(given))
-            if kind == "state":
-                frames.check_keys(frame, "type")
-                return json.dumps({"type": "state", "data": session.state()})
             if kind == "mcp":
-                call = frames.data_of(frame, required=True)
+                call = checked(CallFrame, frame).data
                 return json.dumps({"type": "mcp", "data": await self._methods.answer(call, session)})
-            if kind == "close":
-                frames.check_keys(frame, "type")
-                raise HangUp
-        except FrameError as error:
+            if kind in ("state", "close"):
+                checked(StateFrame, frame)
+                if kind == "close":
+                    raise HangUp
+                return json.dumps({"type": "state", "data": session.state()})
+        except FieldError as error:
             return frames.error_frame(frames.VALIDATION_ERROR, f"Invalid message: {error}", errors=error.errors)
         except SessionError as error:
             return frames.error_frame(frames.EXECUTION_ERROR, str(error))

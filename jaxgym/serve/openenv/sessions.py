@@ -6,12 +6,14 @@ import json
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic_core import PydanticCustomError
 
 from jaxgym.levels import SPLIT_SIZE
 from jaxgym.serve.errors import CapacityError, ClosedSessionError
 from jaxgym.serve.images import as_base64
-from jaxgym.serve.openenv.frames import Errors, FrameError, fault, object_of
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import Opening, TurnResult
 from jaxgym.serve.web.http import Hosted
@@ -21,51 +23,39 @@ SPLITS = {"train": 0, "test": SPLIT_SIZE}
 """First seeds of the splits: training levels and held-out levels."""
 
 HIGHEST_SEED = 2 * SPLIT_SIZE - 1
-_LONGEST_ID = 255
+
+Split = Literal["train", "test"]
 
 
-def start_of(given: Any, place: tuple[str | int, ...] = ()) -> tuple[int | None, str | None]:
-    """Return the seed and the episode id in the arguments of a reset, or None; ignore other entries.
+class ResetOptions(pydantic.BaseModel):
+    """Arguments of a reset; other entries are ignored.
 
-    Args:
-        given: An object with `seed`, `split`, `index` and `episode_id`, all optional. A seed with a split or an index
-            must belong to them, as in a task; another seed is probably an index.
-        place: Path of the object in the request.
-
-    Raises:
-        FrameError: If an entry is invalid.
+    A seed with a split or an index must belong to them, as in a task; another seed is probably an index.
     """
-    given = object_of(given, place)
-    seed, split, index, episode_id = (given.get(name) for name in ("seed", "split", "index", "episode_id"))
-    errors = Errors()
-    if split is not None:
-        first = seed_of(split, 0 if index is None and seed is not None else index, place)
+
+    model_config = pydantic.ConfigDict(strict=True)
+
+    split: Split | None = None
+    index: Annotated[int, pydantic.Field(ge=0, lt=SPLIT_SIZE)] | None = None
+    seed: Annotated[int, pydantic.Field(ge=0, le=HIGHEST_SEED)] | None = pydantic.Field(None, validate_default=True)
+    episode_id: Annotated[str, pydantic.Field(max_length=255)] | None = None
+
+    @pydantic.field_validator("seed")
+    @classmethod
+    def _of_the_task(cls, seed: int | None, info: pydantic.ValidationInfo) -> int | None:
+        split, index = info.data.get("split"), info.data.get("index")
+        if split is None or "index" not in info.data:
+            return seed
+        first = SPLITS[split] + (index or 0)
+        if seed is None and index is not None:
+            return first
         end = first + (SPLIT_SIZE if index is None else 1)
-        seed = first if seed is None else seed
-        if type(seed) is int and not first <= seed < end:
+        if seed is None or not first <= seed < end:
             these = "this split" if index is None else "this split and index"
             wanted = first if index is not None else f"from {first} to {end - 1}"
-            text = f"Input should be {wanted} to match {these}: pass only the seed, or only {these}"
-            errors.append(fault("value_error", (*place, "seed"), text, seed))
-    if seed is not None and (type(seed) is not int or not 0 <= seed <= HIGHEST_SEED):
-        text = f"Input should be an integer from 0 to {HIGHEST_SEED}"
-        errors.append(fault("int_type", (*place, "seed"), text, seed))
-    if episode_id is not None and (not isinstance(episode_id, str) or len(episode_id) > _LONGEST_ID):
-        text = f"Input should be a string of at most {_LONGEST_ID} characters"
-        errors.append(fault("string_type", (*place, "episode_id"), text, episode_id))
-    if errors:
-        raise FrameError(errors)
-    return seed, episode_id
-
-
-def seed_of(split: Any, index: Any, place: tuple[str | int, ...] = ()) -> int:
-    """Return the seed of a task; raise `FrameError` if there is no such split or index."""
-    if not isinstance(split, str) or split not in SPLITS:
-        raise FrameError([fault("enum", (*place, "split"), f"Input should be one of {', '.join(SPLITS)}", split)])
-    if type(index) is not int or not 0 <= index < SPLIT_SIZE:
-        text = f"Input should be an integer from 0 to {SPLIT_SIZE - 1}"
-        raise FrameError([fault("int_type", (*place, "index"), text, index)])
-    return SPLITS[split] + index
+            text = f"Input should be {wanted} to match {these}: pass only the seed, or only split and index"
+            raise PydanticCustomError("value_error", "{text}", {"text": text})
+        return seed
 
 
 _GAME = -1  # the sender of a message of the game
@@ -98,14 +88,9 @@ class ClientSession:
         self.seed, self.turns, self._last = opening.seed, 0, ""
         self._prompt = '{"observation":{"prompt":' + json.dumps(opening.system_prompt) + ',"text":'
 
-    async def reset(self, given: Any) -> str:
-        """Start the next episode; return the observation, as JSON.
-
-        Raises:
-            FrameError: If the arguments are invalid.
-        """
-        seed, episode_id = start_of(given)
-        return self._opened(await self._pool.areset(self.id, seed), episode_id)
+    async def reset(self, given: ResetOptions) -> str:
+        """Start the next episode; return the observation, as JSON."""
+        return self._opened(await self._pool.areset(self.id, given.seed), given.episode_id)
 
     async def step(self, reply: str | InvalidReply) -> str:
         """Make a turn; return the observation, as JSON."""

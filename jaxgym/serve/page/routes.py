@@ -13,22 +13,21 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
-from typing import Any
+from typing import Annotated, Any
 
-from starlette.applications import Starlette
+import pydantic
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.page.views import GameView, view_of
 from jaxgym.serve.pool.session import Session
-from jaxgym.serve.web.answers import answer, exception_handlers, read_json
-from jaxgym.serve.web.guard import is_page_request, token_of_request
+from jaxgym.serve.web.answers import answer
+from jaxgym.serve.web.api import Api
+from jaxgym.serve.web.guard import is_page_request
 from jaxgym.serve.web.http import Hosted
 from jaxgym.serve.web.serving import Serving
 
@@ -39,7 +38,6 @@ MOST_PLAYED = 8
 PLAY_SECONDS = 900.0
 """Seconds without a reply after which a person's session is closed."""
 
-_DIGITS = 18  # digits of a number that are read; Python rejects thousands of digits
 _INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 _SAFE = {
@@ -68,7 +66,7 @@ def with_page(
     """
     if not serving.page:
         return app
-    page, calls = _document(serving.token_file is not None), _routes(_Page(games, sessions))
+    page, calls = _document(serving.token_file is not None), _Page(games, sessions)
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         if is_page_request(scope):
@@ -79,9 +77,12 @@ def with_page(
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             response = calls
             if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-                response = _answer({"error": "expected a call of this server's page, got one of another site."}, 403)
+                response = answer(
+                    {"error": "expected a call of this server's page, got one of another site."}, 403, _SAFE
+                )
             elif scope["method"] == "POST" and not headers.get("content-type", "").startswith("application/json"):
-                response = _answer({"error": "expected the content type application/json, got another one."}, 415)
+                reason = "expected the content type application/json, got another one."
+                response = answer({"error": reason}, 415, _SAFE)
         await response(scope, receive, send)
 
     return either
@@ -107,28 +108,21 @@ def _policy(page: str) -> dict[str, str]:
     return {"Content-Security-Policy": "; ".join(allowed)}
 
 
-def _routes(page: "_Page") -> Starlette:
-    app = Starlette(
-        routes=[
-            Route("/page/games", page.games),
-            Route("/page/sessions", page.sessions),
-            Route("/page/sessions/{watch}", page.session),
-            Route("/page/sessions/{watch}/frame", page.frame),
-            Route("/page/play", page.play, methods=["POST"]),
-            Route("/page/step", page.step, methods=["POST"]),
-            Route("/page/reset", page.reset, methods=["POST"]),
-            Route("/page/close", page.close, methods=["POST"]),
-        ],
-        exception_handlers=exception_handlers("error", _SAFE),
-    )
-    app.router.redirect_slashes = False  # a redirect would echo the request's path
-    return app
+_Number = Annotated[int, pydantic.Field(ge=0, strict=True)]
 
 
-class _Page:
+class _Page(Api):
     """The routes of the page; used in one event loop."""
 
+    fault_key, headers, has_owners = "error", _SAFE, True
+
     def __init__(self, games: Sequence[Hosted], sessions: Callable[[str], Iterable[str]]):
+        gets = {name: getattr(self, name) for name in ("games", "sessions", "session", "frame")}
+        posts = {name: getattr(self, name) for name in ("play", "step", "reset", "close")}
+        super().__init__(
+            {("GET", PREFIX + name): call for name, call in gets.items()}
+            | {("POST", PREFIX + name): call for name, call in posts.items()}
+        )
         self._games, self._others = games, sessions
         self._pool = games[0].pool
         self._played: dict[str, tuple[str, str]] = {}  # id in the pool and token of the person, by the key for playing
@@ -140,32 +134,28 @@ class _Page:
 
     # To watch.
 
-    async def games(self, _: Request) -> Response:
+    async def games(self, owner: str) -> Any:
         listed = list[dict[str, Any]]()
         for game in self._games:
             view = await self._view_of(game)
             buttons = [button._asdict() for button in view.buttons]
             names = {"game": game.short_name, "system_prompt": game.system_prompt}
             listed.append({**names, "moves": buttons, "example": view.example})
-        return _answer({"games": listed})
+        return {"games": listed}
 
-    async def sessions(self, request: Request) -> Response:
+    async def sessions(self, owner: str) -> Any:
         self._close_idle()
-        shown = self._shown(_owner(request))
+        shown = self._shown(owner)
         busiest = set(sorted(shown, key=lambda name: -shown[name].used)[:_MOST_LISTED])
         listed = [self._summary(name, session) for name, session in shown.items() if name in busiest]
-        return _answer({"sessions": listed, "total": len(shown)})
+        return {"sessions": listed, "total": len(shown)}
 
-    async def session(self, request: Request) -> Response:
-        found = self._found(request)
-        if found is None:
-            return _answer({"gone": True})
-        after = [request.query_params.get(name, "0") for name in ("episode", "number")]
-        episode, number = (int(text[:_DIGITS]) if text.isascii() and text.isdecimal() else 0 for text in after)
-        return _answer(self._view(*found, episode, number))
+    async def session(self, owner: str, watch: str, episode: int = 0, number: int = 0) -> Any:
+        found = self._found(owner, watch)
+        return {"gone": True} if found is None else self._view(*found, episode, number)
 
-    async def frame(self, request: Request) -> Response:
-        found = self._found(request)
+    async def frame(self, owner: str, watch: str) -> Any:
+        found = self._found(owner, watch)
         content = None if found is None or found[1].text is None else await self._drawn(*found)
         if content is None:
             return Response(status_code=204, headers=_SAFE)
@@ -173,61 +163,52 @@ class _Page:
 
     # To play.
 
-    async def play(self, request: Request) -> Response:
-        given, owner = await _body(request), _owner(request)
-        game = next((game for game in self._games if game.short_name == given.get("game")), None)
-        if game is None:
-            known = ", ".join(game.short_name for game in self._games)
-            raise HTTPException(404, f"Unknown environment. Use one of {known}.")
+    async def play(self, owner: str, game: str, seed: _Number | None = None) -> Any:
+        chosen = next((known for known in self._games if known.short_name == game), None)
+        if chosen is None:
+            names = ", ".join(known.short_name for known in self._games)
+            raise HTTPException(404, f"Unknown environment. Use one of {names}.")
         self._close_idle()
-        seed = _seed(given)
         if len(self._played) + self._opening >= MOST_PLAYED:
             raise CapacityError(
                 f"expected at most {MOST_PLAYED} sessions played in browsers, got one more. Close one, or wait."
             )
         self._opening += 1  # counted before the next call runs
         try:
-            opening = await self._pool.aopen(game.env_id, seed, game.options)
+            opening = await self._pool.aopen(chosen.env_id, seed, chosen.options)
         finally:
             self._opening -= 1
         key = secrets.token_urlsafe(24)
         self._played[key] = opening.id, owner
         return self._view_of_play(key, 0, 0)
 
-    async def step(self, request: Request) -> Response:
-        given, name = await self._own(request)
-        reply = given.get("reply")
-        if not isinstance(reply, str):
-            raise HTTPException(422, "reply: expected a string, got something else.")
-        await self._pool.astep(name, reply)
-        return self._view_of_play(given["key"], _number(given, "episode"), _number(given, "number"))
+    async def step(self, owner: str, key: str, reply: str, episode: _Number = 0, number: _Number = 0) -> Any:
+        await self._pool.astep(self._own(owner, key), reply)
+        return self._view_of_play(key, episode, number)
 
-    async def reset(self, request: Request) -> Response:
-        given, name = await self._own(request)
-        await self._pool.areset(name, _seed(given))
-        return self._view_of_play(given["key"], 0, 0)
+    async def reset(self, owner: str, key: str, seed: _Number | None = None) -> Any:
+        await self._pool.areset(self._own(owner, key), seed)
+        return self._view_of_play(key, 0, 0)
 
-    async def close(self, request: Request) -> Response:
-        given, name = await self._own(request)
-        del self._played[given["key"]]
+    async def close(self, owner: str, key: str) -> Any:
+        name = self._own(owner, key)
+        del self._played[key]
         await self._pool.aclose(name)
-        return _answer({"closed": True})
+        return {"closed": True}
 
-    async def _own(self, request: Request) -> tuple[dict[str, Any], str]:
-        """Return the body of a call and the session of its key."""
-        given = await _body(request)
-        key = given.get("key")
-        name, owner = self._played.get(key, ("", "")) if isinstance(key, str) else ("", "")
-        if name not in self._pool or owner != _owner(request):
+    def _own(self, owner: str, key: str) -> str:
+        """Return the session of a key."""
+        name, opened_by = self._played.get(key, ("", ""))
+        if name not in self._pool or opened_by != owner:
             raise HTTPException(404, _GONE)
-        return given, name
+        return name
 
-    def _view_of_play(self, key: str, episode: int, number: int) -> Response:
+    def _view_of_play(self, key: str, episode: int, number: int) -> Any:
         name, _ = self._played.get(key, ("", ""))  # another call can have closed it
         session = self._pool.look(name)
         if session is None:
             raise HTTPException(404, _GONE)
-        return _answer({"key": key, **self._view(name, session, episode, number)})
+        return {"key": key, **self._view(name, session, episode, number)}
 
     def _close_idle(self) -> None:
         last = time.monotonic() - PLAY_SECONDS
@@ -248,10 +229,9 @@ class _Page:
             del self._watches[name]
         return {name: session for name, session in looked.items() if session is not None}
 
-    def _found(self, request: Request) -> tuple[str, Session] | None:
-        watch = request.path_params["watch"]
+    def _found(self, owner: str, watch: str) -> tuple[str, Session] | None:
         name = next((name for name, (known, _) in self._watches.items() if known == watch), None)
-        session = None if name is None else self._shown(_owner(request)).get(name)
+        session = None if name is None else self._shown(owner).get(name)
         return None if name is None or session is None else (name, session)
 
     def _summary(self, name: str, session: Session) -> dict[str, Any]:
@@ -312,33 +292,3 @@ class _Page:
         draw = (await self._view_of(game)).draw
         async with self._drawing:
             return await asyncio.to_thread(draw, scene)
-
-
-def _owner(request: Request) -> str:
-    return token_of_request(request.scope["headers"]).decode("latin-1")
-
-
-def _seed(given: Mapping[str, Any]) -> int | None:
-    seed = given.get("seed")
-    return None if seed is None else _number(given, "seed")
-
-
-def _number(given: Mapping[str, Any], name: str) -> int:
-    number = given.get(name, 0)
-    if type(number) is not int or number < 0:
-        raise HTTPException(422, f"{name}: expected an integer of at least 0, got another value.")
-    return number
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    try:
-        given = read_json(await request.body())
-    except ValueError:
-        given = None
-    if not isinstance(given, dict):
-        raise HTTPException(422, "expected a JSON object, got something else.")
-    return given
-
-
-def _answer(content: Any, status: int = 200) -> Response:
-    return answer(content, status, _SAFE)
