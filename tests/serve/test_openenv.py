@@ -574,14 +574,14 @@ def test_what_is_longer_than_before_stands_behind_it(hosted: http.Hosted) -> Non
 def test_a_lost_episode_is_repeated_before_it_goes_on(address: str) -> None:
     kept, cut = (OpenEnvWrapper({"base_url": f"http://{address}", "retry_delay": 0}) for _ in range(2))
     for wrapper in (kept, cut):
-        wrapper._remote.reset_kwargs = {"seed": 3}
+        wrapper._start = {"seed": 3}
         wrapper.reset()
         wrapper.step({"message": "<stay>"})
-    cut._remote._socket.transport.abort()
+    cut._sockets[0].transport.abort()
     assert kept.step({"message": "<right>"}) == cut.step({"message": "<right>"})
     assert kept.step({"message": "<right>"})[0]["info"]["turn"] == 3
-    cut._remote._socket.transport.abort()
-    cut._remote._last = {"text": "another past"}
+    cut._sockets[0].transport.abort()
+    cut._last = {"text": "another past"}
     with pytest.raises(LostError, match="gave another observation"):
         cut.step({"message": "<right>"})
     for wrapper in (kept, cut):

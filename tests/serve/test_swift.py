@@ -427,7 +427,7 @@ def test_rows_with_an_address_are_played_on_a_server() -> None:
     scheduler: Any = sudoku.SudokuScheduler()
     wrapper = scheduler._create_env({"base_url": "http://host"})
     assert isinstance(wrapper, OpenEnvWrapper)
-    assert wrapper._remote.url == "http://host"
+    assert wrapper._url == "http://host"
     assert isinstance(scheduler._create_env({"seed": 3}), sudoku.LocalSudoku)
 
 

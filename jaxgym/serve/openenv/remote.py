@@ -37,6 +37,11 @@ _FULL = "CAPACITY_REACHED"
 _BAD_REQUEST, _SERVER_ERROR = 400, 500
 _LATER = (408, 429)  # statuses from 400 to 499 that are retried
 
+_DEFAULTS: Mapping[str, Any] = {
+    **{"base_url": "http://localhost:8000", "reset_kwargs": {}, "token": None},
+    **{"message_timeout": 60.0, "tries": 3, "retry_delay": 2.0},
+}
+
 Result = TypeVar("Result")
 Step = tuple[Any, float, bool, Any]
 
@@ -69,120 +74,17 @@ def _submit(coroutine: Coroutine[Any, Any, Result]) -> "concurrent.futures.Futur
     return asyncio.run_coroutine_threadsafe(coroutine, _loop_of(os.getpid()))
 
 
-class _Remote:
-    """Socket of one episode; its coroutines run in the background loop."""
-
-    def __init__(
-        self,
-        base_url: str = "http://localhost:8000",
-        reset_kwargs: Mapping[str, Any] | None = None,
-        token: str | None = None,
-        message_timeout: float = 60.0,
-        tries: int = 3,
-        retry_delay: float = 2.0,
-        **_: Any,
-    ):
-        self.url, self.token, self.reset_kwargs = base_url.rstrip("/"), token, dict(reset_kwargs or {})
-        self.timeout, self.delay, self.tries = float(message_timeout), float(retry_delay), int(tries)
-        self._socket: Any = None
-        self._past: list[tuple[str, dict[str, Any]]] = []  # the calls of this episode
-        self._last: Any = None
-
-    async def reset(self) -> tuple[Any, Any]:
-        """Start an episode, in a new session if the old one is lost; return observation and metadata."""
-        start = dict(self.reset_kwargs)
-        if start.get("seed") is None and "split" not in start:
-            start["seed"] = secrets.randbelow(_HIGHEST_SEED)  # sampled here, so that the episode can be repeated
-        self._past = []
-        answer = await self._call("reset", start)
-        return answer.get("observation"), answer.get("metadata") or {}
-
-    async def step(self, action: Mapping[str, Any]) -> Step:
-        """Make a step; repeat the episode in a new session if the old one is lost."""
-        if not self._past:
-            await self.reset()
-        answer = await self._call("step", dict(action))
-        reward, has_ended = float(answer.get("reward") or 0.0), bool(answer.get("done"))
-        return answer.get("observation"), reward, has_ended, answer.get("metadata") or {}
-
-    async def _call(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Make a call with retries if the socket is lost or the server is full."""
-        for left in reversed(range(self.tries)):
-            try:
-                if self._socket is None:
-                    await self._repeat()
-                answer = await self._ask(kind, data)
-            except (OpenEnvError, OSError, EOFError, TimeoutError) as error:
-                if isinstance(error, LostError) or (isinstance(error, OpenEnvError) and error.code != _FULL):
-                    raise
-                await self.close()
-                if not left:
-                    raise
-                _log.warning("%s: %s; %d more tries", self.url, error, left)
-                await asyncio.sleep(self.delay * (self.tries - left))
-            else:
-                self._past.append((kind, data))
-                self._last = answer.get("observation")
-                return answer
-        raise LostError(f"{self.url}: tries: expected an integer of at least 1, got {self.tries}.")
-
-    async def _repeat(self) -> None:
-        """Make the calls of this episode in a new session."""
-        answer: dict[str, Any] = {"observation": None}
-        for kind, data in self._past:
-            answer = await self._ask(kind, data)
-        if self._past and answer.get("observation") != self._last:
-            await self.close()
-            raise LostError(
-                f"{self.url}: the connection was lost, and a replay of the episode gave another observation. Reset."
-            )
-
-    async def _ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+async def _closed(sockets: list[Any]) -> None:
+    """Close and remove the socket of an episode, if there is one; log failures."""
+    while sockets:
         try:
-            if self._socket is None:
-                self._socket = await self._connect()
-            await self._socket.send(json.dumps({"type": kind, "data": dict(data)}))
-            # After a timeout the response can still arrive, so the caller does not use this socket again.
-            answer = json.loads(await asyncio.wait_for(self._socket.recv(), self.timeout))
-        except InvalidStatus as error:
-            response = error.response
-            if _BAD_REQUEST <= response.status_code < _SERVER_ERROR and response.status_code not in _LATER:
-                reason = bytes(response.body or b"").decode(errors="replace").strip()
-                raise OpenEnvError(
-                    reason or "the server does not accept a socket", f"HTTP_{response.status_code}"
-                ) from error
-            raise ConnectionError(str(error)) from error
-        except (ConnectionClosed, InvalidHandshake) as error:
-            raise ConnectionError(str(error)) from error
-        if answer.get("type") == "error":
-            data = answer.get("data") or {}
-            raise OpenEnvError(str(data.get("message")), str(data.get("code")))
-        return answer["data"]
-
-    async def _connect(self) -> Any:
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else None
-        return await connect(
-            f"{self.url.replace('http', 'ws', 1)}/ws",
-            additional_headers=headers,
-            proxy=None if urlsplit(self.url).hostname in _LOOPBACK else True,
-            max_size=None,
-            compression=None,
-            ping_timeout=None,
-            open_timeout=self.timeout,
-        )
-
-    async def close(self) -> None:
-        """Close the socket; log failures."""
-        connection, self._socket = self._socket, None
-        if connection is not None:
-            try:
-                await connection.close()
-            except Exception:
-                _log.debug("a socket could not be closed", exc_info=True)
+            await sockets.pop().close()
+        except Exception:
+            _log.debug("a socket could not be closed", exc_info=True)
 
 
-def _abandon(remote: _Remote) -> None:
-    _submit(remote.close())
+def _abandon(sockets: list[Any]) -> None:
+    _submit(_closed(sockets))
 
 
 class OpenEnvWrapper:
@@ -199,18 +101,24 @@ class OpenEnvWrapper:
                 (default 60 s), `tries` (default 3) and `retry_delay` (default 2 s, multiplied by the number of the
                 try); other entries are ignored.
         """
-        self._remote = _Remote(**{name: value for name, value in env_config.items() if value is not None})
+        given = {**_DEFAULTS, **{name: value for name, value in env_config.items() if value is not None}}
+        self._url, self._token, self._start = given["base_url"].rstrip("/"), given["token"], dict(given["reset_kwargs"])
+        self._timeout, self._delay = float(given["message_timeout"]), float(given["retry_delay"])
+        self._tries = int(given["tries"])
+        self._sockets: list[Any] = []  # the socket of the episode, if it is connected
+        self._past: list[tuple[str, dict[str, Any]]] = []  # the calls of this episode
+        self._last: Any = None
         # Trainers do not always close episodes, and the background thread would keep the session open forever.
-        weakref.finalize(self, _abandon, self._remote).atexit = False
+        weakref.finalize(self, _abandon, self._sockets).atexit = False
 
     def reset(self) -> tuple[Any, Any]:
-        """Start an episode; return observation and metadata.
+        """Start an episode, in a new session if the old one is lost; return observation and metadata.
 
         Raises:
             OpenEnvError: If the server returns an error, or is full.
             OSError: If the server does not respond.
         """
-        return _submit(self._remote.reset()).result()
+        return _submit(self._reset()).result()
 
     def step(self, action: Mapping[str, Any]) -> Step:
         """Make a step; return observation, reward, whether the episode has ended, and metadata.
@@ -220,20 +128,102 @@ class OpenEnvWrapper:
             LostError: If the socket is lost and the server does not repeat the episode.
             OSError: If the server does not respond.
         """
-        return _submit(self._remote.step(action)).result()
+        return _submit(self._step(action)).result()
 
     def close(self) -> None:
         """End the session; can be called at any time, also repeatedly."""
-        _submit(self._remote.close()).result()
+        _submit(_closed(self._sockets)).result()
 
     async def areset(self) -> tuple[Any, Any]:
         """Start an episode as `reset` does."""
-        return await asyncio.wrap_future(_submit(self._remote.reset()))
+        return await asyncio.wrap_future(_submit(self._reset()))
 
     async def astep(self, action: Mapping[str, Any]) -> Step:
         """Make a step as `step` does."""
-        return await asyncio.wrap_future(_submit(self._remote.step(action)))
+        return await asyncio.wrap_future(_submit(self._step(action)))
 
     async def aclose(self) -> None:
         """End the session as `close` does."""
-        await asyncio.wrap_future(_submit(self._remote.close()))
+        await asyncio.wrap_future(_submit(_closed(self._sockets)))
+
+    # Coroutines of the background loop.
+
+    async def _reset(self) -> tuple[Any, Any]:
+        start = dict(self._start)
+        if start.get("seed") is None and "split" not in start:
+            start["seed"] = secrets.randbelow(_HIGHEST_SEED)  # sampled here, so that the episode can be repeated
+        self._past = []
+        answer = await self._call("reset", start)
+        return answer.get("observation"), answer.get("metadata") or {}
+
+    async def _step(self, action: Mapping[str, Any]) -> Step:
+        if not self._past:
+            await self._reset()
+        answer = await self._call("step", dict(action))
+        reward, has_ended = float(answer.get("reward") or 0.0), bool(answer.get("done"))
+        return answer.get("observation"), reward, has_ended, answer.get("metadata") or {}
+
+    async def _call(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
+        """Make a call with retries if the socket is lost or the server is full."""
+        for left in reversed(range(self._tries)):
+            try:
+                if not self._sockets:
+                    await self._repeat()
+                answer = await self._ask(kind, data)
+            except (OpenEnvError, OSError, EOFError, TimeoutError) as error:
+                if isinstance(error, LostError) or (isinstance(error, OpenEnvError) and error.code != _FULL):
+                    raise
+                await _closed(self._sockets)
+                if not left:
+                    raise
+                _log.warning("%s: %s; %d more tries", self._url, error, left)
+                await asyncio.sleep(self._delay * (self._tries - left))
+            else:
+                self._past.append((kind, data))
+                self._last = answer.get("observation")
+                return answer
+        raise LostError(f"{self._url}: tries: expected an integer of at least 1, got {self._tries}.")
+
+    async def _repeat(self) -> None:
+        """Make the calls of this episode in a new session."""
+        answer: dict[str, Any] = {"observation": None}
+        for kind, data in self._past:
+            answer = await self._ask(kind, data)
+        if self._past and answer.get("observation") != self._last:
+            await _closed(self._sockets)
+            raise LostError(
+                f"{self._url}: the connection was lost, and a replay of the episode gave another observation. Reset."
+            )
+
+    async def _ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            if not self._sockets:
+                self._sockets.append(await self._connect())
+            await self._sockets[0].send(json.dumps({"type": kind, "data": dict(data)}))
+            # After a timeout the response can still arrive, so the caller does not use this socket again.
+            answer = json.loads(await asyncio.wait_for(self._sockets[0].recv(), self._timeout))
+        except InvalidStatus as error:
+            response = error.response
+            if _BAD_REQUEST <= response.status_code < _SERVER_ERROR and response.status_code not in _LATER:
+                reason = bytes(response.body or b"").decode(errors="replace").strip()
+                code = f"HTTP_{response.status_code}"
+                raise OpenEnvError(reason or "the server does not accept a socket", code) from error
+            raise ConnectionError(str(error)) from error
+        except (ConnectionClosed, InvalidHandshake) as error:
+            raise ConnectionError(str(error)) from error
+        if answer.get("type") == "error":
+            data = answer.get("data") or {}
+            raise OpenEnvError(str(data.get("message")), str(data.get("code")))
+        return answer["data"]
+
+    async def _connect(self) -> Any:
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else None
+        return await connect(
+            f"{self._url.replace('http', 'ws', 1)}/ws",
+            additional_headers=headers,
+            proxy=None if urlsplit(self._url).hostname in _LOOPBACK else True,
+            max_size=None,
+            compression=None,
+            ping_timeout=None,
+            open_timeout=self._timeout,
+        )
