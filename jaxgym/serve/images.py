@@ -9,7 +9,7 @@ import os
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,6 @@ _LEVEL = 3
 _MOST_COLORS = 256
 _RGB, _INDEXED, _BITS = 2, 3, 8
 _UP = 2
-Item = TypeVar("Item")
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -96,26 +95,16 @@ def encode_all(frames: Sequence[Frame]) -> list[bytes]:
     """Encode several frames as PNG in a thread pool."""
     if len(frames) == 1:
         return [png(*frames[0])]
-    parts = split(frames)
+    count = min(_num_workers(), len(frames))
     images: list[bytes] = [b""] * len(frames)
-    for first, made in enumerate(threads().map(_encode_part, parts)):
-        images[first :: len(parts)] = made
+    parts = [frames[first::count] for first in range(count)]
+    for first, made in enumerate(_threads_of(os.getpid()).map(_encode_part, parts)):
+        images[first::count] = made
     return images
-
-
-def split(items: Sequence[Item]) -> list[Sequence[Item]]:
-    """Return one part for each thread, with every n-th item."""
-    count = min(_num_workers(), len(items))
-    return [items[first::count] for first in range(count)]
 
 
 def _encode_part(frames: Sequence[Frame]) -> list[bytes]:
     return [png(*frame) for frame in frames]
-
-
-def threads() -> concurrent.futures.ThreadPoolExecutor:
-    """Return the threads of this process that encode frames."""
-    return _threads_of(os.getpid())
 
 
 @functools.cache

@@ -5,6 +5,7 @@ the lock, it wakes the waiting callers, and one of them makes the calls that hav
 """
 
 import asyncio
+import dataclasses
 import importlib
 import signal
 import threading
@@ -12,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
-from jaxgym.serve.images import png, split, threads
+from jaxgym.serve.images import encode_all
 from jaxgym.text import InvalidReply
 
 # `signal.signal` converts its arguments and results to enums, which is slow compared with a step.
@@ -57,6 +58,7 @@ class Interrupts:
             self._wake()
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class PoolCall:
     """Reply to a session, or without a reply the start of its next episode; without a seed, on the current level.
 
@@ -66,18 +68,12 @@ class PoolCall:
         has_left: Whether the thread has stopped waiting because of an interrupt.
     """
 
-    __slots__ = ("future", "has_left", "reply", "result", "seed", "session_id")
-
-    def __init__(
-        self,
-        session_id: str,
-        reply: str | InvalidReply | None,
-        seed: int | None,
-        future: "asyncio.Future[Any] | None" = None,
-    ):
-        self.session_id, self.reply, self.seed = session_id, reply, seed
-        self.result: Any = None
-        self.future, self.has_left = future, False
+    session_id: str
+    reply: str | InvalidReply | None
+    seed: int | None
+    future: "asyncio.Future[Any] | None" = None
+    result: Any = None
+    has_left: bool = False
 
     def is_dropped(self) -> bool:
         """Return whether nobody waits: the thread has left, or the coroutine is canceled or its loop closed."""
@@ -199,22 +195,18 @@ class Calls:
 
 def _encode(calls: Sequence[PoolCall]) -> None:
     """Encode the frames of calls in threads, then deliver all results together, so that the next calls are a batch."""
-    parts, counting, finished = split(calls), threading.Lock(), list[bool]()
 
-    def encode(part: Sequence[PoolCall]) -> None:
-        for call in part:
-            try:
-                call.result = call.result._replace(image=png(*call.result.image))
-            except Exception as error:  # every waiting caller needs a result
+    def encode() -> None:
+        try:
+            images = encode_all([call.result.image for call in calls])
+            for call, image in zip(calls, images, strict=True):
+                call.result = call.result._replace(image=image)
+        except Exception as error:  # every waiting caller needs a result
+            for call in calls:
                 call.result = error
-        with counting:
-            finished.append(True)
-            is_last = len(finished) == len(parts)
-        if is_last:
-            _hand_over(calls, None)
+        _hand_over(calls, None)
 
-    for part in parts:
-        threads().submit(encode, part)
+    threading.Thread(target=encode, name="frames", daemon=True).start()
 
 
 def _hand_over(calls: Iterable[PoolCall], here: asyncio.AbstractEventLoop | None) -> None:

@@ -1,5 +1,6 @@
 """Host data of a session, and its copies as plain data."""
 
+import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -94,6 +95,7 @@ class History:
                 history._turns.append(turn)
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Session:
     """Host data of a session; its state is a row of its game's table.
 
@@ -113,35 +115,19 @@ class Session:
         count: Function that adds the success of the episode to its group; None if it does not count, or not anymore.
     """
 
-    __slots__ = (
-        *(
-            "adapted",
-            "count",
-            "game",
-            "history",
-            "last",
-            "number",
-            "past",
-            "reward_tracker",
-            "seed",
-            "slot",
-            "text",
-            "total_reward",
-        ),
-        "used",
-    )
-
-    def __init__(self, game: Any, slot: int, seed: int, used: float):
-        self.game, self.slot, self.seed, self.used = game, slot, seed, used
-        self.text: str | None = None
-        self.number = 0
-        self.total_reward = 0.0
-        self.reward_tracker = RewardTracker()
-        self.last: TurnResult | None = None
-        self.history: History | None = None
-        self.past: deque[SessionSnapshot] | None = None
-        self.adapted: Mapping[str, Any] | None = None
-        self.count: Callable[[bool], None] | None = None
+    game: Any
+    slot: int
+    seed: int
+    used: float
+    text: str | None = None
+    number: int = 0
+    total_reward: float = 0.0
+    reward_tracker: RewardTracker = dataclasses.field(default_factory=RewardTracker)
+    last: TurnResult | None = None
+    history: History | None = None
+    past: deque[SessionSnapshot] | None = None
+    adapted: Mapping[str, Any] | None = None
+    count: Callable[[bool], None] | None = None
 
     def count_end(self, is_solved: bool) -> None:
         """Add the success of the episode to its group, once."""
