@@ -15,7 +15,7 @@ from jaxgym.envs.babyai import agentgym
 from jaxgym.envs.minigrid import render
 from jaxgym.errors import OptionError
 from jaxgym.serve.agentgym.wrapper import AgentGymSession, AgentGymWrapper
-from jaxgym.serve.errors import RequestError
+from jaxgym.serve.errors import RequestError, SessionError
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.pool.session import Session
 from jaxgym.serve.sessions import TurnResult
@@ -128,6 +128,8 @@ class BabyAIWrapper(AgentGymWrapper):
     of an episode, is an error.
     """
 
+    title = "BabyAI"
+
     def __init__(self, name: str, pool: SessionPool, options: Mapping[str, Any] | None = None):
         """Make a wrapper with as many sessions as the pool.
 
@@ -147,20 +149,6 @@ class BabyAIWrapper(AgentGymWrapper):
     def hosted(self) -> None:
         """None: the page does not show these environments."""
 
-    def seed_of(self, data_idx: int) -> int:
-        """Return the number of a task.
-
-        Raises:
-            RequestError: If there is no such task.
-        """
-        if not 0 <= data_idx < agentgym.NUM_TASKS:
-            raise RequestError(f"data_idx: expected an integer from 0 to {agentgym.NUM_TASKS - 1}, got {data_idx}.")
-        return data_idx
-
-    async def hello(self, owner: str | None) -> Any:
-        """Return the name of the environment."""
-        return "This is environment BabyAI."
-
     async def reset(self, owner: str | None, id: int, data_idx: int) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Start a task, which AgentGym's server requires."""
         return await super().reset(owner, id, data_idx)
@@ -175,9 +163,9 @@ class BabyAIWrapper(AgentGymWrapper):
         session: Any = self._pool.look(running.key)
         return self.reset_answer(id, {**running.last, "observation": session.game.observation(session)})
 
-    async def close(self, owner: str | None, id: int) -> Any:
-        """Close an environment; return whether it was open."""
-        return await self._close_if_open(owner, id)
+    def close_answer(self, error: SessionError | None) -> Any:
+        """Return whether an environment was open."""
+        return error is None
 
     def reset_answer(self, number: int, last: dict[str, Any]) -> Any:
         """Return the response of a reset."""

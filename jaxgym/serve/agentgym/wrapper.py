@@ -12,7 +12,7 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from jaxgym import levels, text
+from jaxgym import text
 from jaxgym.serve.errors import PartialStepError, RequestError, SessionError, UnknownSessionError
 from jaxgym.serve.images import as_base64, data_url, png
 from jaxgym.serve.pool import SessionPool
@@ -86,6 +86,9 @@ class AgentGymWrapper:
     """Name of the method of each route. The arguments after the owner are the fields of the body, or of the query of a
     GET; see `jaxgym.serve.web.api.reader_of`. Without fields, the body is ignored."""
 
+    title = ""
+    """Name in the greeting; the short name if empty."""
+
     def __init__(self, name: str, pool: SessionPool, options: Mapping[str, Any] | None = None):
         """Make a wrapper, with options for its sessions; raises `UnknownIdError` as `jaxgym.text.text_spec_of` does."""
         self.env_id, self.name = self.names_of(name)
@@ -123,7 +126,7 @@ class AgentGymWrapper:
         Raises:
             RequestError: If there is no such task.
         """
-        last = 2 * levels.SPLIT_SIZE - 1
+        last = self._pool.num_seeds - 1
         if not 0 <= data_idx <= last:
             raise RequestError(f"data_idx: expected an integer from 0 to {last}, got {data_idx}.")
         return data_idx
@@ -132,7 +135,7 @@ class AgentGymWrapper:
 
     async def hello(self, owner: str | None) -> Any:
         """Return the name of the environment."""
-        return f"This is environment {self.name}."
+        return f"This is environment {self.title or self.name}."
 
     async def create(self, owner: str | None) -> Any:
         """Create an environment and return its id; its task is task 0 until a reset."""
@@ -158,10 +161,12 @@ class AgentGymWrapper:
     async def close(self, owner: str | None, id: int) -> Any:
         """Close an environment; its id is not used again."""
         try:
-            await self._close(owner, id)
+            running = self._find(owner, id)
+            del self._running[id]
+            await self._pool.aclose(running.key)
         except SessionError as error:
-            return {"closed": False, "error": message_of(error)}
-        return {"closed": True}
+            return self.close_answer(error)
+        return self.close_answer(None)
 
     async def detail(self, owner: str | None, id: int) -> Any:
         """Return the status of an environment."""
@@ -214,6 +219,10 @@ class AgentGymWrapper:
     def observation_answer(self, last: dict[str, Any]) -> Any:
         """Return the response of an observation request."""
         return last
+
+    def close_answer(self, error: SessionError | None) -> Any:
+        """Return the response of a close, or of the error of one."""
+        return {"closed": True} if error is None else {"closed": False, "error": message_of(error)}
 
     # Environments.
 
@@ -297,16 +306,3 @@ class AgentGymWrapper:
         if not running.last:
             await self._start(number, running, 0)
         return running
-
-    async def _close_if_open(self, owner: str | None, number: int) -> bool:
-        """Close an environment; return whether it was open."""
-        try:
-            await self._close(owner, number)
-        except SessionError:
-            return False
-        return True
-
-    async def _close(self, owner: str | None, number: int) -> None:
-        running = self._find(owner, number)
-        del self._running[number]
-        await self._pool.aclose(running.key)

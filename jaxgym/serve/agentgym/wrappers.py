@@ -12,6 +12,7 @@ from jaxgym.envs.textcraft.game import level_of_task
 from jaxgym.envs.textcraft.world import world
 from jaxgym.serve.agentgym import babyai
 from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
+from jaxgym.serve.errors import SessionError
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import SESSION_OPTIONS
 
@@ -23,6 +24,7 @@ class TextCraftWrapper(AgentGymWrapper):
     first task of an environment is that of its id.
     """
 
+    title = "TextCraft"
     ROUTES: ClassVar[Mapping[tuple[str, str], str]] = {
         **AgentGymWrapper.ROUTES,
         ("GET", "/commands"): "commands",
@@ -39,18 +41,14 @@ class TextCraftWrapper(AgentGymWrapper):
         """Return the level seed of a task."""
         return data_idx % levels.num_levels(self._options["levels"])
 
-    async def hello(self, owner: str | None) -> Any:
-        """Return the name of the environment."""
-        return "This is environment TextCraft."
-
     async def create(self, owner: str | None, commands: str | None = None, goal: str | None = None) -> Any:
         """Create an environment and start the task of its id; ignore the arguments, as AgentGym's server does."""
         number = await self._create(owner, self._count)
         return self.reset_answer(number, await self._start(number, self._running[number], number))
 
-    async def close(self, owner: str | None, id: int) -> Any:
-        """Close an environment; return whether it was open."""
-        return await self._close_if_open(owner, id)
+    def close_answer(self, error: SessionError | None) -> Any:
+        """Return whether an environment was open."""
+        return error is None
 
     async def detail(self, owner: str | None, id: int) -> Any:
         """Return the status of an environment."""
