@@ -314,8 +314,10 @@ def own(pool: SessionPool) -> AgentGymApp:
 
 
 @pytest.fixture(scope="module")
-def app(own: AgentGymApp) -> Guard:
-    return Guard(own, "anne\nbob\n", 1000)
+def app(own: AgentGymApp, tmp_path_factory: pytest.TempPathFactory) -> Guard:
+    tokens = tmp_path_factory.mktemp("tokens") / "tokens"
+    tokens.write_text("anne\nbob\n")
+    return Guard(own, AgentGym(env="corridor", token_file=tokens))
 
 
 def call(app: Guard, method: str, path: str, token: str = "anne", **body: Any) -> tuple[int, Any]:

@@ -26,7 +26,7 @@ from jaxgym import interrupts
 from jaxgym.errors import OptionError
 from jaxgym.serve import command
 from jaxgym.serve.web import http, requests
-from jaxgym.serve.web.serving import MISUSED, PROTOCOLS, OpenEnv, starting
+from jaxgym.serve.web.serving import MISUSED, PROTOCOLS, OpenEnv, starting, tokens_of
 from tests.serve.running import running
 
 SECONDS = 30
@@ -216,13 +216,13 @@ def test_a_file_of_tokens_is_read_or_it_is_said_why_not(tmp_path: Path, capsys: 
     path = tmp_path / "token"
     serving = OpenEnv(env="nothing", token_file=path)
     with pytest.raises(OSError, match="can't be read: No such file"):
-        http.token_of(serving)
+        tokens_of(serving)
     for content, why in ((b" \n", "an empty file"), (b"\xff\xfe", "other characters"), (b"a\0b", "other characters")):
         path.write_bytes(content)
         with pytest.raises(OptionError, match=why):
-            http.token_of(serving)
+            tokens_of(serving)
     path.write_bytes(b"anne\r\nbob\n")
-    assert http.token_of(serving) == "anne\nbob"
+    assert tokens_of(serving) == [b"anne", b"bob"]
     for mode, is_told in ((0o600, False), (0o644, True)):
         path.chmod(mode)
         with socket.create_server(("127.0.0.1", 0)) as listener:

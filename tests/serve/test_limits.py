@@ -296,7 +296,7 @@ def test_the_bound_address_is_known_and_behind_a_wildcard_the_one_that_was_calle
 
         headers = [(b"host", host.encode())]
         scope = {"type": "http", "method": "GET", "path": "/", "headers": headers, "server": (local, 8000)}
-        asyncio.run(Guard(echo, None, 1000, host=bound)(scope, receive, send))
+        asyncio.run(Guard(echo, OpenEnv(env="nothing", host=bound))(scope, receive, send))
         return sent[0]["status"]
 
     assert status("10.1.2.3:8000", "10.1.2.3", "10.1.2.3") == 200

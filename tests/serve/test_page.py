@@ -28,6 +28,7 @@ from jaxgym.serve.page.views import view_of
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.pool.session import LONGEST, TURNS
 from jaxgym.serve.web import http
+from jaxgym.serve.web.guard import Guard
 from jaxgym.serve.web.serving import AgentGym, OpenEnv
 from tests.ids import short_names
 from tests.serve import corridor
@@ -45,7 +46,7 @@ def hosted() -> http.Hosted:
 @contextlib.contextmanager
 def openenv(hosted: http.Hosted, **settings: Any) -> Iterator[TestClient]:
     serving = OpenEnv(env="corridor", max_sessions=16, **settings)
-    app = http.behind_guard(OpenEnvApp(serving, hosted), serving)
+    app = Guard(OpenEnvApp(serving, hosted), serving)
     with TestClient(http.loaded_at_start(lambda: app), base_url="http://127.0.0.1:8000") as client:
         yield client
 
@@ -55,7 +56,7 @@ def agentgym(hosted: http.Hosted, **settings: Any) -> Iterator[TestClient]:
     serving = AgentGym(env="corridor", **settings)
     wrappers = {"": wrap(hosted.env_id, hosted.pool, hosted.options)}
     own = AgentGymApp(hosted.pool, wrappers, separates_clients=serving.token_file is not None)
-    app = http.behind_guard(make_app(serving, own), serving)
+    app = Guard(make_app(serving, own), serving)
     with TestClient(http.loaded_at_start(lambda: app), base_url="http://127.0.0.1:8000") as client:
         yield client
 

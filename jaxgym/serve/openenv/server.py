@@ -24,8 +24,9 @@ from jaxgym.serve.openenv.sessions import SPARE, ClientSession, ClientSessions, 
 from jaxgym.serve.page.routes import with_page
 from jaxgym.serve.web.answers import answer, quoted, read_json
 from jaxgym.serve.web.api import FieldError, checked
-from jaxgym.serve.web.http import Hosted, behind_guard, host, loaded_at_start, serve
-from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, starting, token_of
+from jaxgym.serve.web.guard import Guard
+from jaxgym.serve.web.http import Hosted, host, loaded_at_start, serve
+from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, starting, tokens_of
 
 _log = logging.getLogger(__name__)
 
@@ -77,9 +78,8 @@ class OpenEnvApp:
         self._sessions = sessions = ClientSessions(hosted, serving.max_sessions, serving.idle_seconds)
         self._methods = Methods(sessions, branching=getattr(serving, "branching", False))
         self._closing_idle: asyncio.Task[None] | None = None
-        token = token_of(serving)
         # OpenEnv sessions do not belong to a token, so with several tokens the page shows no sessions of clients.
-        is_of_many = token is not None and len(token.split()) > 1
+        is_of_many = len(tokens_of(serving) or ()) > 1
         app = HttpRoutes(serving, sessions, self._methods)
         self._http = with_page(app, serving, [hosted], lambda _: [] if is_of_many else sessions.ids())
 
@@ -210,10 +210,10 @@ def settings(env: str, options: Sequence[str] = (), **more: Any) -> OpenEnv:
 
 
 def make_app(serving: Serving) -> ASGIApp:
-    """Return the app for any ASGI server; it loads the environment at the start. Raises the errors of `token_of`."""
-    token_of(serving)
+    """Return the app for any ASGI server; it loads the environment at the start. Raises the errors of `tokens_of`."""
+    tokens_of(serving)
     be_a_server()
-    return loaded_at_start(lambda: behind_guard(load(serving), serving))
+    return loaded_at_start(lambda: Guard(load(serving), serving))
 
 
 def listen_and_serve(serving: Serving) -> None:

@@ -25,7 +25,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.page.views import GameView, view_of
 from jaxgym.serve.pool.session import Session
-from jaxgym.serve.web.answers import answer
 from jaxgym.serve.web.api import Api
 from jaxgym.serve.web.guard import is_page_request
 from jaxgym.serve.web.http import Hosted
@@ -69,21 +68,8 @@ def with_page(
     page, calls = _document(serving.token_file is not None), _Page(games, sessions)
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
-        if is_page_request(scope):
-            response = page
-        elif scope["type"] != "http" or not scope["path"].startswith(PREFIX):
-            response = app
-        else:
-            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-            response = calls
-            if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-                response = answer(
-                    {"error": "expected a call of this server's page, got one of another site."}, 403, _SAFE
-                )
-            elif scope["method"] == "POST" and not headers.get("content-type", "").startswith("application/json"):
-                reason = "expected the content type application/json, got another one."
-                response = answer({"error": reason}, 415, _SAFE)
-        await response(scope, receive, send)
+        is_call = scope["type"] == "http" and scope["path"].startswith(PREFIX)
+        await (page if is_page_request(scope) else calls if is_call else app)(scope, receive, send)
 
     return either
 
@@ -131,6 +117,14 @@ class _Page(Api):
         self._views: dict[str, asyncio.Future[GameView]] = {}  # by environment id
         self._frames: dict[tuple[str, int, int], asyncio.Future[bytes | None]] = {}
         self._drawing = asyncio.Semaphore(1)
+
+    async def respond(self, scope: Scope, body: bytes) -> Response | tuple[int, Any]:
+        headers = dict(scope["headers"])
+        if headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
+            raise HTTPException(403, "expected a call of this server's page, got one of another site.")
+        if scope["method"] == "POST" and not headers.get(b"content-type", b"").startswith(b"application/json"):
+            raise HTTPException(415, "expected the content type application/json, got another one.")
+        return await super().respond(scope, body)
 
     # To watch.
 

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jaxgym.serve.web.answers import answer
+from jaxgym.serve.web.serving import KILOBYTE, Serving, tokens_of
 
 _ONCE = (b"host", b"origin", b"authorization", b"content-length")
 _BEARER = b"bearer"
@@ -41,30 +42,12 @@ class Guard:
     `GET /health` needs no token. The page at `/` needs none either, because it contains no session data.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        token: str | None,
-        max_bytes: int,
-        *,
-        has_page: bool = False,
-        host: str = "127.0.0.1",
-        allowed_hosts: Iterable[str] = (),
-    ):
-        """Wrap an app.
-
-        Args:
-            app: The app behind the guard.
-            token: The valid tokens, one on each line; None if requests need no token.
-            max_bytes: Maximum length of a body.
-            has_page: Whether the app has a page at `/`.
-            host: The address that the server is bound to.
-            allowed_hosts: Names in `Host` and `Origin` that are allowed in addition to that address and this machine.
-        """
-        self._app, self._max_bytes, self._has_page = app, max_bytes, has_page
-        self._expected = None if token is None else [line.encode() for line in token.split()]
-        self._allowed = frozenset(name.lower() for name in allowed_hosts)
-        self._own = self._allowed | _LOOPBACK | {host.lower()}
+    def __init__(self, app: ASGIApp, serving: Serving):
+        """Wrap an app; raises the errors of `tokens_of`."""
+        self._app, self._max_bytes, self._has_page = app, serving.max_kilobytes * KILOBYTE, serving.page
+        self._expected = tokens_of(serving)
+        self._allowed = frozenset(name.lower() for name in serving.allowed_host)
+        self._own = self._allowed | _LOOPBACK | {serving.host.lower()}
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Reject a request, or pass it to the app."""

@@ -21,9 +21,8 @@ from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web import log
 from jaxgym.serve.web.guard import Guard
 from jaxgym.serve.web.requests import HttpConnection, SocketConnection
-from jaxgym.serve.web.serving import BACKLOG, Serving, listen, token_of
+from jaxgym.serve.web.serving import BACKLOG, KILOBYTE, Serving, listen
 
-KILOBYTE = 1024
 END_SECONDS = 10
 """Timeout in seconds at shutdown for open calls, and for connections to close."""
 
@@ -86,18 +85,6 @@ def freeze() -> None:
     gc.freeze()
 
 
-def behind_guard(app: ASGIApp, serving: Serving) -> Guard:
-    """Return the app of a protocol behind its guard; raises the errors of `token_of`."""
-    return Guard(
-        app,
-        token_of(serving),
-        serving.max_kilobytes * KILOBYTE,
-        has_page=serving.page,
-        host=serving.host,
-        allowed_hosts=serving.allowed_host,
-    )
-
-
 def loaded_at_start(load: Callable[[], ASGIApp]) -> ASGIApp:
     """Return an app for any ASGI server that is loaded when the server starts, before it accepts clients."""
 
@@ -135,14 +122,14 @@ class _Server(uvicorn.Server):
 
 
 def make_server(app: ASGIApp, serving: Serving) -> uvicorn.Server:
-    """Return the server of a protocol without starting it; raises the errors of `token_of`."""
+    """Return the server of a protocol without starting it; raises the errors of `tokens_of`."""
     log.log_to_stderr()
 
     async def close_connections() -> None:
         close_late(server.server_state.connections)
 
     config = uvicorn.Config(
-        behind_guard(app, serving),
+        Guard(app, serving),
         interface="asgi3",
         http=HttpConnection,
         ws=SocketConnection,
@@ -176,7 +163,7 @@ def serve(load: Callable[[Any], ASGIApp], serving: Serving, bound: socket.socket
         bound: The socket, which listens when the app is loaded.
 
     Raises:
-        OptionError, OSError: See `token_of` and `listen`, and the errors of `load`.
+        OptionError, OSError: See `tokens_of` and `listen`, and the errors of `load`.
     """
     log.print_line(f"loading {serving.env}")
     server = make_server(load(serving), serving)

@@ -30,6 +30,7 @@ _VISIBLE = range(0x21, 0x7F)
 _HOST_NAME = re.compile(r"[\w.-]+|[0-9a-fA-F:.]*::?[0-9a-fA-F:.]*", re.ASCII)
 _MOST_SESSIONS = 10**6  # leaves room in a pool for the temporary sessions of HTTP calls
 BACKLOG = 2048
+KILOBYTE = 1024
 
 
 def _number(name: str, default: int) -> int:
@@ -122,8 +123,8 @@ class AgentGym(Serving):
 PROTOCOLS: Mapping[str, type[Serving]] = {"openenv": OpenEnv, "agentgym": AgentGym}
 
 
-def token_of(serving: Serving) -> str | None:
-    """Return the tokens of the token file, one on each line, or None without a file.
+def tokens_of(serving: Serving) -> list[bytes] | None:
+    """Return the tokens of the token file, or None without a file.
 
     Raises:
         OptionError: If the file is empty, or contains other than visible ASCII characters.
@@ -133,14 +134,13 @@ def token_of(serving: Serving) -> str | None:
     if path is None:
         return None
     try:
-        token = path.read_bytes()
+        lines = path.read_bytes().split()
     except OSError as error:
         raise OSError(f"--token-file {path} can't be read: {error.strerror}.") from error
-    lines = token.split()
     if not lines or any(byte not in _VISIBLE for line in lines for byte in line):
         got = "other characters" if lines else "an empty file"
         raise OptionError(f"--token-file {path}: expected tokens of visible ASCII characters, got {got}.")
-    return "\n".join(line.decode() for line in lines)
+    return lines
 
 
 def bind(serving: Serving) -> socket.socket:
@@ -182,7 +182,7 @@ def starting(serving: Serving) -> Iterator[socket.socket]:
     Until the server handles signals, SIGTERM ends the process at once with exit code 0, and SIGINT with 130.
     """
     with _ending_when_asked(), bind(serving) as bound:
-        token_of(serving)  # raises for an invalid file before the environment is loaded
+        tokens_of(serving)  # raises for an invalid file before the environment is loaded
         be_a_server()
         yield bound
 
