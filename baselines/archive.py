@@ -68,7 +68,7 @@ def _without_folder(file: Path, config: bytes) -> bytes:
     names = {}
     try:
         settings = json.loads(config)
-        for setting in ("memory_model", "start_from"):
+        for setting in ("memory_model", "model", "start_from"):
             prefix, is_prefixed, path = str(settings.get(setting, "")).rpartition(":")
             if path:
                 names[setting] = prefix + is_prefixed + Path(path).name

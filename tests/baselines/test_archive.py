@@ -111,6 +111,7 @@ def test_a_run_of_more_seeds_than_rows_keeps_one_row_of_each() -> None:
 @pytest.mark.parametrize(
     ("setting", "path", "name"),
     [
+        ("model", "/tmp/runs/model", "model"),
         ("memory_model", "/models/tiny.gguf", "tiny.gguf"),
         ("memory_model", "random:models/tiny", "random:tiny"),
         ("memory_model", "", ""),
@@ -121,7 +122,7 @@ def test_a_run_of_more_seeds_than_rows_keeps_one_row_of_each() -> None:
 def test_a_copy_has_no_path_of_other_files(tmp_path: Path, setting: str, path: str, name: str) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    config = dataclasses.asdict(dataclasses.replace(SCALES["cpu"], **{setting: path}))
+    config = {**dataclasses.asdict(SCALES["cpu"]), setting: path}
     (run / "config.json").write_text(json.dumps(config))
     copy = archive(ArchiveFlags(run, tmp_path / "copy"))
     assert json.loads((copy / "config.json").read_text()) == json.loads(json.dumps({**config, setting: name}))
