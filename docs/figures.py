@@ -87,12 +87,16 @@ def draw_learning(path: Path) -> None:
 
 def draw_grpo(path: Path) -> None:
     """Draw the learning curves of GRPO on Frozen Lake."""
-    runs = {"one NVIDIA H200": "frozen-lake-grpo-h200", "two CPU cores": "frozen-lake-grpo-cpu"}
-    with plots.drawing(path, 2, 2, (7, 4), sharex="col", sharey="row") as axes:
+    runs = {
+        "one NVIDIA H200": "frozen-lake-grpo-h200",
+        "two CPU cores": "frozen-lake-grpo-cpu",
+        "SmolLM2-135M, one NVIDIA H200": "frozen-lake-grpo-smollm2-h200",
+    }
+    with plots.drawing(path, 2, 3, (9, 4), sharex="col", sharey="row") as axes:
         for (above, below), (title, name) in zip(axes.T, runs.items(), strict=True):
             draw_rows(above, below, read_rows(RESULTS / name / "metrics.jsonl"))
             above.set_title(title)
-        for axis in axes[:, 1]:
+        for axis in axes[:, 1:].flat:
             axis.set_ylabel("")
 
 
