@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import inspect
 import itertools
 from collections import deque
@@ -105,6 +106,7 @@ class Actor:
         """Make the pool."""
         self._pool = Shard(number, capacity, idle_seconds)
         self._mergers = {"step": Merger(self._pool.step), "reset": Merger(self._pool.reset)}
+        gc.freeze()  # otherwise each full collection checks the 240 000 objects of the imports
 
     async def call(self, method: str, *arguments: Any) -> Any:
         """Call a method of the pool; return its result, or raise its exception.
