@@ -158,32 +158,17 @@ class OpenSessions:
         for session in sessions:
             session.used = used
         counted = [session for session in sessions if session.count is not None] if self._controllers else ()
-        results = self._step_games(sessions, replies)
+        results = _per_game("step", sessions, replies)
         for session in counted:
             if session.last is not None:
                 session.count_end(session.last.is_solved)
         return results
 
-    def _step_games(
-        self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]
-    ) -> list[TurnResult | ContractError]:
-        if len({session.game for session in sessions}) == 1:
-            return sessions[0].game.step(sessions, replies)
-        results: dict[int, TurnResult | ContractError] = {}
-        for game, indices in _by_game(sessions).items():
-            made = game.step([sessions[index] for index in indices], [replies[index] for index in indices])
-            results.update(zip(indices, made, strict=True))
-        return [results[index] for index in range(len(sessions))]
-
     def _reset(self, ids: Sequence[str], sessions: Sequence[Session], seeds: Sequence[int]) -> list[Opening]:
         used = time.monotonic()
         for session, seed in zip(sessions, seeds, strict=True):
             session.seed, session.used = seed, used
-        images: dict[int, Any] = {}
-        for game, indices in _by_game(sessions).items():
-            images.update(zip(indices, game.start([sessions[index] for index in indices]), strict=True))
-        pairs = enumerate(zip(ids, sessions, strict=True))
-        return [opening_of(session_id, session, images[index]) for index, (session_id, session) in pairs]
+        return list(map(opening_of, ids, sessions, _per_game("start", sessions)))
 
     def _close_idle(self, now: float) -> int:
         if self.idle_seconds is None:
@@ -235,11 +220,18 @@ class OpenSessions:
             return [self._session(session_id) for session_id in ids]
 
 
-def _by_game(sessions: Sequence[Session]) -> dict[GameTable, list[int]]:
+def _per_game(method: str, sessions: Sequence[Session], *columns: Sequence[Any]) -> list[Any]:
+    """Call a method of each game for its sessions, with their entries of the columns; return a result for each."""
+    if len({session.game for session in sessions}) == 1:
+        return getattr(sessions[0].game, method)(sessions, *columns)
     indices: dict[GameTable, list[int]] = {}
     for index, session in enumerate(sessions):
         indices.setdefault(session.game, []).append(index)
-    return indices
+    results: dict[int, Any] = {}
+    for game, own in indices.items():
+        parts = [[column[index] for index in own] for column in (sessions, *columns)]
+        results.update(zip(own, getattr(game, method)(*parts), strict=True))
+    return [results[index] for index in range(len(sessions))]
 
 
 def opening_of(session_id: str, session: Session, image: Any) -> Opening:
