@@ -156,7 +156,7 @@ def test_a_number_of_a_task_is_taken_modulo_the_goals_and_create_starts_that_of_
         ("/create", {"goal": 1}, ["body", "goal"]),
         ("/reset", {"id": 0, "data_idx": "two"}, ["body", "data_idx"]),
         ("/step_batch", {"ids": [0], "actions": [0]}, ["body", "actions", 0]),
-        ("/step_batch", {"ids": ["x"], "actions": ["inventory"]}, ["body", "ids", 0]),
+        ("/step_batch", {"ids": ["0"], "actions": ["inventory"]}, ["body", "ids", 0]),
     ],
 )
 def test_a_malformed_body_is_answered_with_422(textcraft: str, path: str, body: Any, where: list[str]) -> None:

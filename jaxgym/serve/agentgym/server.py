@@ -8,11 +8,11 @@ and `{"error": ...}`, as AgentGym's clients expect; a full server returns 503.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 from jaxgym.errors import OptionError
 from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
@@ -53,13 +53,11 @@ class AgentGymApp(Api):
             }
         super().__init__(routes)
 
-    async def answer(
-        self, method: str, path: str, query: bytes, body: bytes, owner: str | None
-    ) -> Response | tuple[int, Any]:
-        """Return the response to a call, or its status and content."""
+    def respond(self, scope: Scope, body: bytes) -> Awaitable[Response | tuple[int, Any]]:
+        """Return the response to a request; the first one starts the search for idle sessions."""
         if self._timer is None:
             self._close_idle()
-        return await super().answer(method, path, query, body, owner)
+        return super().respond(scope, body)
 
     def sessions(self, token: str) -> list[str]:
         """Return the session ids for the page; if environments belong to tokens, only those of the token."""

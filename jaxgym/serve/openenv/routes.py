@@ -1,6 +1,6 @@
 """HTTP routes of an OpenEnv server; each call uses a temporary session."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from importlib import metadata
 from typing import Annotated, Any
 
@@ -108,11 +108,11 @@ class HttpRoutes(Api):
         routes["GET", "/openapi.json"] = constant({"openapi": "3.1.0", "info": info, "paths": paths})
         super().__init__(routes)
 
-    async def respond(self, scope: Scope, body: bytes) -> Response | tuple[int, Any]:
+    def respond(self, scope: Scope, body: bytes) -> Awaitable[Response | tuple[int, Any]]:
         """Return the response to a request, or its status and content."""
         if scope["path"] == "/mcp":
-            return await respond_to_mcp(Request(scope), body, self._sessions, self._methods)
-        return await super().respond(scope, body)
+            return respond_to_mcp(Request(scope), body, self._sessions, self._methods)
+        return super().respond(scope, body)
 
     async def _state(self, owner: str | None) -> Any:
         with self._sessions.once() as session:

@@ -13,7 +13,7 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib import resources
 from typing import Annotated, Any
 
@@ -118,13 +118,13 @@ class _Page(Api):
         self._frames: dict[tuple[str, int, int], asyncio.Future[bytes | None]] = {}
         self._drawing = asyncio.Semaphore(1)
 
-    async def respond(self, scope: Scope, body: bytes) -> Response | tuple[int, Any]:
+    def respond(self, scope: Scope, body: bytes) -> Awaitable[Response | tuple[int, Any]]:
         headers = dict(scope["headers"])
         if headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
             raise HTTPException(403, "expected a call of this server's page, got one of another site.")
         if scope["method"] == "POST" and not headers.get(b"content-type", b"").startswith(b"application/json"):
             raise HTTPException(415, "expected the content type application/json, got another one.")
-        return await super().respond(scope, body)
+        return super().respond(scope, body)
 
     # To watch.
 
