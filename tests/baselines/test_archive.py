@@ -111,7 +111,7 @@ def test_a_run_of_more_seeds_than_rows_keeps_one_row_of_each() -> None:
 @pytest.mark.parametrize(
     ("setting", "path", "name"),
     [
-        ("model", "/tmp/runs/model", "model"),
+        ("model", "../runs/model", "model"),
         ("memory_model", "/models/tiny.gguf", "tiny.gguf"),
         ("memory_model", "random:models/tiny", "random:tiny"),
         ("memory_model", "", ""),
