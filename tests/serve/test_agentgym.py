@@ -29,6 +29,7 @@ from jaxgym.envs.textcraft.world import world
 from jaxgym.errors import OptionError
 from jaxgym.serve.agentgym import wrappers
 from jaxgym.serve.agentgym.server import AgentGymApp, load
+from jaxgym.serve.agentgym.wrapper import GoneError
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web.api import FieldError, reader_of
 from jaxgym.serve.web.guard import Guard
@@ -291,12 +292,50 @@ def test_the_fields_of_a_route_are_the_arguments_of_its_method() -> None:
 
     read = reader_of(hint)
     assert read is not None
-    assert read({"id": 3.0, "words": ["a"], "more": 1}, "body") == {"id": 3, "words": ["a"], "note": "none"}
+    assert read({"id": 3.0, "words": ["a"], "more": 1}, "body") == {"id": 3, "words": ["a"]}
     assert read({"id": 3, "words": [], "note": None}, "body") == {"id": 3, "words": [], "note": None}
     for given_fields, where in (({"id": 3}, ["words"]), ({"id": None, "words": []}, ["id"])):
         with pytest.raises(FieldError) as failed:
             read(given_fields, "body")
         assert failed.value.errors[0]["loc"] == ["body", *where]
+
+
+def test_a_field_can_have_any_name() -> None:
+    async def odd(owner: str | None, body: str, _x: int, model_config: int = 1) -> None: ...
+
+    read = reader_of(odd)
+    assert read is not None
+    given: dict[str, Any] = {"body": "a", "_x": 2, "model_config": 3}
+    assert read(given, "body") == given
+
+
+@pytest.mark.parametrize("number", ["1_0", "1.0", " 1", "+1", "", True, "one", None])
+def test_an_integer_field_takes_integers_and_strings_of_digits_only(number: Any) -> None:
+    async def call(owner: str | None, id: int) -> None: ...
+
+    read = reader_of(call)
+    assert read is not None
+    assert [read({"id": given}, "query") for given in ("10", "-1", 3)] == [{"id": 10}, {"id": -1}, {"id": 3}]
+    with pytest.raises(FieldError, match=r"query\.id: Input should be a valid integer"):
+        read({"id": number}, "query")
+
+
+def test_an_environment_of_textcraft_is_found_only_after_its_task_has_started() -> None:
+    wrapper = wrappers.wrap("textcraft", SessionPool(2))
+    wrapper.prepare()
+
+    async def race() -> tuple[Any, Any, Any]:
+        created = asyncio.ensure_future(wrapper.create(None))
+        early = None
+        while not created.done():
+            with contextlib.suppress(GoneError):
+                early = await wrapper.detail(None, 0)
+            await asyncio.sleep(0)
+        return early, created.result(), await wrapper.detail(None, 0)
+
+    early, created, late = asyncio.run(race())
+    assert early in (None, late)
+    assert created["observation"] == late["observation"]
 
 
 # The corridor, without a socket

@@ -1,5 +1,6 @@
 """Ctrl-C in a waiting thread raises there, and the other threads continue."""
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -181,3 +182,24 @@ def test_threads_play_on_whenever_the_main_thread_is_interrupted() -> None:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert ended.returncode == 0, ended.stderr[-2000:]
     assert ended.stdout == f"{[400] * 4} True {[400] * 4} 0\n"
+
+
+def test_event_loops_of_other_threads_can_begin_their_calls_at_the_same_time() -> None:
+    calls = Calls(lambda made: [setattr(call, "result", 1) for call in made] and None)
+
+    class Loop(asyncio.SelectorEventLoop):
+        """Loop whose thread makes its calls just when another loop asks whether it is closed."""
+
+        def is_closed(self) -> bool:
+            calls._flushing.discard(self)
+            return super().is_closed()
+
+    others = [Loop(), Loop()]
+    calls._flushing |= {*others}
+
+    async def turn() -> Any:
+        return await calls.future("main", "x", None)
+
+    assert asyncio.run(turn()) == 1
+    for loop in others:
+        loop.close()

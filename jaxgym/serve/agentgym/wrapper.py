@@ -139,7 +139,7 @@ class AgentGymWrapper:
 
     async def create(self, owner: str | None) -> Any:
         """Create an environment and return its id; its task is task 0 until a reset."""
-        return {"id": await self._create(owner, 0)}
+        return {"id": await self._create(owner)}
 
     async def step(self, owner: str | None, id: int, action: str) -> Any:
         """Make a turn; after the end it changes nothing and its reward is 0."""
@@ -226,11 +226,15 @@ class AgentGymWrapper:
 
     # Environments.
 
-    async def _create(self, owner: str | None, data_idx: int) -> int:
-        opening = await self._pool.aopen(self.env_id, self.seed_of(data_idx), self._options, start=False)
+    async def _create(self, owner: str | None, *, starts: bool = False) -> int:
+        """Create an environment, with task 0 or with the started task of its id; return its id."""
+        opening = await self._pool.aopen(self.env_id, self.seed_of(0), self._options, start=False)
         number = self._count
         self._count += 1
-        self._running[number] = AgentGymSession(opening.id, owner, opening.text_version)
+        running = AgentGymSession(opening.id, owner, opening.text_version)
+        if starts:  # before other calls can find the environment
+            await self._start(number, running, number)
+        self._running[number] = running
         if len(self._running) > 2 * self._pool.capacity:
             self.sweep()
         return number

@@ -43,8 +43,8 @@ class TextCraftWrapper(AgentGymWrapper):
 
     async def create(self, owner: str | None, commands: str | None = None, goal: str | None = None) -> Any:
         """Create an environment and start the task of its id; ignore the arguments, as AgentGym's server does."""
-        number = await self._create(owner, self._count)
-        return self.reset_answer(number, await self._start(number, self._running[number], number))
+        number = await self._create(owner, starts=True)
+        return self.reset_answer(number, self._running[number].last)
 
     def close_answer(self, error: SessionError | None) -> Any:
         """Return whether an environment was open."""

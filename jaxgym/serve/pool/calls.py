@@ -159,7 +159,7 @@ class Calls:
         future: asyncio.Future[Any] = loop.create_future()
         self._queue.append(PoolCall(session_id, reply, seed, future))
         if loop not in self._flushing:
-            self._flushing = {loop, *(other for other in self._flushing if not other.is_closed())}
+            self._flushing = {loop, *(other for other in tuple(self._flushing) if not other.is_closed())}
             loop.call_soon(self.flush, loop)
         return future
 

@@ -13,7 +13,7 @@ import reprlib
 import types
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NotRequired, TypeVar
 from urllib.parse import parse_qsl
 
 import pydantic
@@ -21,6 +21,7 @@ from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+from typing_extensions import TypedDict  # a dependency of pydantic, which needs it on Python 3.11
 
 from jaxgym.errors import ContractError
 from jaxgym.serve.errors import CapacityError, SessionError
@@ -34,8 +35,8 @@ _MOST_QUOTED = 40
 _OK, _BAD, _NOT_FOUND, _NOT_ALLOWED, _UNPROCESSABLE, _FULL = 200, 400, 404, 405, 422, 503
 
 
-def _no_boolean(given: Any) -> Any:
-    if isinstance(given, bool):
+def _number(given: Any) -> Any:
+    if isinstance(given, bool) or (isinstance(given, str) and not given.removeprefix("-").isdecimal()):
         raise PydanticCustomError("int_type", "Input should be a valid integer")
     return given
 
@@ -43,7 +44,7 @@ def _no_boolean(given: Any) -> Any:
 Text = pydantic.InstanceOf[str]
 """String that may contain lone surrogates, as replies of models can, which pydantic would reject."""
 
-Whole = Annotated[int, pydantic.BeforeValidator(_no_boolean)]
+Whole = Annotated[int, pydantic.BeforeValidator(_number)]
 """Integer, also from a string of digits, as in a query, or a whole float."""
 
 Model = TypeVar("Model", bound=pydantic.BaseModel)
@@ -73,8 +74,13 @@ def _shortened(error: Any) -> dict[str, Any]:
 
 def checked(model: type[Model], given: Any, *where: str | int) -> Model:
     """Return the fields of a request whose path is `where`; raise `FieldError` if they do not match the model."""
+    return validated(model.__pydantic_validator__, given, *where)  # faster than `model_validate`
+
+
+def validated(validator: Any, given: Any, *where: str | int) -> Any:
+    """Return the fields of a request whose path is `where`; raise `FieldError` if pydantic's validator fails."""
     try:
-        return model.__pydantic_validator__.validate_python(given)  # faster than `model_validate`
+        return validator.validate_python(given)
     except pydantic.ValidationError as error:
         faults = error.errors(include_url=False, include_context=False)
         raise FieldError([{**fault, "loc": (*where, *fault["loc"])} for fault in faults]) from None
@@ -88,20 +94,20 @@ def reader_of(call: Callable[..., Any]) -> Callable[[Any, str], dict[str, Any]] 
 
     Args:
         call: The method. Its first argument is the owner. If another one is called `body`, its type is the model of the
-            whole body. Otherwise each argument is a field, which is optional if it has a default value.
+            whole body. Otherwise each argument is a field of any name, which is optional if it has a default value.
     """
     hints = typing.get_type_hints(call, include_extras=True)
-    if "body" in hints:
+    if isinstance(hints.get("body"), type) and issubclass(hints["body"], pydantic.BaseModel):
         return lambda given, where: {"body": checked(hints["body"], given, where)}
     fields: dict[str, Any] = {}
     for name, argument in list(inspect.signature(call).parameters.items())[1:]:
         kinds = typing.get_args(hints[name]) if isinstance(hints[name], types.UnionType) else (hints[name],)
         kind = functools.reduce(operator.or_, (_KINDS.get(kind, kind) for kind in kinds))
-        fields[name] = kind, ... if argument.default is argument.empty else argument.default
+        fields[name] = kind if argument.default is argument.empty else NotRequired[kind]
     if not fields:
         return None
-    model = pydantic.create_model(call.__name__, **fields)
-    return lambda given, where: vars(checked(model, given, where))
+    validator = pydantic.TypeAdapter(TypedDict(call.__name__, fields)).validator  # pyright: ignore[reportArgumentType]
+    return lambda given, where: validated(validator, given, where)
 
 
 def constant(content: Any) -> Callable[[str | None], Awaitable[Any]]:
