@@ -1,10 +1,11 @@
 """Queue of calls for single sessions, which are made in batches.
 
 There is no dispatcher thread: the first caller that acquires the lock makes all queued calls. When a caller releases
-the lock, it wakes the waiting callers, and one of them makes the calls that have arrived meanwhile.
+the lock, it wakes a waiting caller, which makes the calls that have arrived meanwhile.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import importlib
 import signal
@@ -64,7 +65,7 @@ class PoolCall:
 
     Attributes:
         result: A `TurnResult`, an `Opening`, or the exception to raise; None before the call is made.
-        future: The future of a coroutine; None for a call of a thread, which waits for the result.
+        future: The future of a coroutine; None for a call of a thread, which waits until `wake`.
         has_left: Whether the thread has stopped waiting because of an interrupt.
     """
 
@@ -74,6 +75,23 @@ class PoolCall:
     future: "asyncio.Future[Any] | None" = None
     result: Any = None
     has_left: bool = False
+    _woken: Any = None
+
+    def __post_init__(self) -> None:
+        """Make the lock on which a thread waits."""
+        if self.future is None:
+            self._woken = threading.Lock()
+            self._woken.acquire()
+
+    def wake(self) -> None:
+        """Wake the thread, which checks whether its call is made and whether it can acquire the pool's lock."""
+        # A second wake-up before the thread runs has no effect; another thread can release the lock just before.
+        with contextlib.suppress(RuntimeError):
+            self._woken.release()
+
+    def wait(self) -> None:
+        """Wait until it is woken."""
+        self._woken.acquire()
 
     def is_dropped(self) -> bool:
         """Return whether nobody waits: the thread has left, or the coroutine is canceled or its loop closed."""
@@ -105,7 +123,6 @@ class Calls:
         """Make an empty queue; `make` makes calls for different sessions under the lock and stores their results."""
         self._make = make
         self._lock = threading.Lock()
-        self._freed = threading.Condition()  # threads wait for it until their result is there, or the lock is free
         self._queue: deque[PoolCall] = deque()
         self._flushing: set[asyncio.AbstractEventLoop] = set()
         self._interrupts = Interrupts()  # of the holder of the lock
@@ -121,33 +138,40 @@ class Calls:
         interrupts.__exit__()
 
     def _free(self) -> None:
-        """Release the lock, and wake the callers, of which one makes the queued calls."""
+        """Release the lock, and wake a caller that makes the queued calls."""
         self._lock.release()
-        self._wake()
-        for call in tuple(self._queue):
-            loop = None if call.future is None or call.is_dropped() else call.future.get_loop()
-            if loop is not None and call_soon(loop, self.flush, loop):
-                return
+        self._ask_to_lead()
 
-    def _wake(self) -> None:
-        with self._freed:
-            self._freed.notify_all()
+    def _ask_to_lead(self) -> None:
+        for call in tuple(self._queue):
+            if call.is_dropped():
+                continue
+            if call.future is None:
+                call.wake()
+                return
+            loop = call.future.get_loop()
+            if call_soon(loop, self.flush, loop):
+                return
 
     def wait(self, session_id: str, reply: str | InvalidReply | None, seed: int | None) -> Any:
         """Make a call of a thread together with the queued calls; return or raise its result."""
         call = PoolCall(session_id, reply, seed)
+        is_queued = False
         try:
-            self._queue.append(call)
             while call.result is None:
-                with Interrupts(self._wake) as interrupts:
-                    if self._lock.acquire(blocking=False):
-                        self._lead(None)
-                        continue
-                    with self._freed:
-                        while call.result is None and self._lock.locked() and not interrupts.came:
-                            self._freed.wait()
+                with Interrupts(call.wake) as interrupts:
+                    if not is_queued:
+                        self._queue.append(call)
+                        is_queued = True
+                    while call.result is None and not interrupts.came:
+                        if self._lock.acquire(blocking=False):
+                            self._lead(None)
+                        else:
+                            call.wait()
         except BaseException:
+            # If this thread was woken to make the queued calls, another caller has to make them.
             call.has_left = True
+            self._ask_to_lead()
             raise
         if isinstance(call.result, BaseException):
             raise call.result
@@ -185,7 +209,12 @@ class Calls:
             self._make(list(calls.values()))
         finally:
             self._free()
-            awaited = [call for call in calls.values() if call.future is not None]
+            awaited = list[PoolCall]()
+            for call in calls.values():
+                if call.future is None:
+                    call.wake()
+                else:
+                    awaited.append(call)
             pictured = [call for call in awaited if getattr(call.result, "image", None) is not None]
             if pictured:
                 awaited = [call for call in awaited if getattr(call.result, "image", None) is None]
