@@ -34,12 +34,12 @@ class Client:
     """Process with sessions of its own on each pool."""
 
     def __init__(self, number: int, cores: int):
-        """Make client `number`; it finds the pools whose actors have so many cores."""
+        """Make client `number`, for pools whose actors have `cores` cores."""
         self._number, self._cores = number, cores
         self._pool: Any = None
 
     def open(self, num_actors: int, game: str, sessions: int) -> None:
-        """Open the sessions on the pool with so many actors."""
+        """Open the sessions on the pool with `num_actors` actors."""
         self._pool = RayPool(num_actors, name=NAME, num_cpus=self._cores)
         self._game, self._sessions = game, sessions
         seeds = range(self._number * sessions, (self._number + 1) * sessions)

@@ -38,8 +38,12 @@ _BAD_REQUEST, _SERVER_ERROR = 400, 500
 _LATER = (408, 429)  # statuses from 400 to 499 that are retried
 
 _DEFAULTS: Mapping[str, Any] = {
-    **{"base_url": "http://localhost:8000", "reset_kwargs": {}, "token": None},
-    **{"message_timeout": 60.0, "tries": 3, "retry_delay": 2.0},
+    "base_url": "http://localhost:8000",
+    "reset_kwargs": {},
+    "token": None,
+    "message_timeout": 60.0,
+    "tries": 3,
+    "retry_delay": 2.0,
 }
 
 Result = TypeVar("Result")

@@ -63,7 +63,9 @@ class EpisodeState(pydantic.BaseModel):
 
 
 _SCHEMAS: Mapping[str, type[pydantic.BaseModel]] = {
-    **{"action": MessageAction, "observation": StepObservation, "reset_observation": StepObservation},
+    "action": MessageAction,
+    "observation": StepObservation,
+    "reset_observation": StepObservation,
     "state": EpisodeState,
 }
 
@@ -103,7 +105,7 @@ class HttpRoutes(Api):
             }
         paths: dict[str, Any] = {}
         for method, path in (*routes, ("POST", "/mcp"), ("DELETE", "/mcp")):
-            paths.setdefault(path, {})[method.lower()] = {"responses": {"200": {"description": "As it should be."}}}
+            paths.setdefault(path, {})[method.lower()] = {"responses": {"200": {"description": "Successful response"}}}
         info = {"title": f"{serving.env} over OpenEnv", "version": _VERSION}
         routes["GET", "/openapi.json"] = constant({"openapi": "3.1.0", "info": info, "paths": paths})
         super().__init__(routes)

@@ -94,7 +94,7 @@ class PoolCall:
         self._woken.acquire()
 
     def is_dropped(self) -> bool:
-        """Return whether nobody waits: the thread has left, or the coroutine is canceled or its loop closed."""
+        """Return whether no caller waits for the result anymore."""
         return self.has_left if self.future is None else self.future.cancelled() or self.future.get_loop().is_closed()
 
     def settle(self) -> None:

@@ -77,7 +77,7 @@ class RayPool:
             capacity: Maximum number of open sessions of all actors together.
             idle_seconds: See `SessionPool`. Sessions of a process that died are closed in this way.
             name: Name of the actors. In a Ray job, pools with different names share nothing.
-            num_cpus: CPUs of the cluster that each actor reserves. An actor computes on so many threads, at least one.
+            num_cpus: CPUs of the cluster that each actor reserves. An actor uses one thread for each, at least one.
             start_seconds: Maximum time in seconds until all actors have started.
 
         Raises:

@@ -225,8 +225,9 @@ class EndpointPolicy(Policy):
             raise PolicyError(reason, is_final=is_final) from error
         except (self._openai.OpenAIError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise PolicyError(
-                f"{self._url}: expected a completion of OpenAI's chat API, got {type(error).__name__}: {error} Check "
-                "the URL, which ends in /v1 on most servers, and that the server is running."
+                f"{self._url}: expected a completion of OpenAI's chat API, got {type(error).__name__}: "
+                f"{str(error).rstrip('.')}. Check the URL, which ends in /v1 on most servers, and that the server is "
+                "running."
             ) from error
         reason = getattr(choice, "finish_reason", None)
         return Choice(
