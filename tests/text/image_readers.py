@@ -14,7 +14,7 @@ SCREEN_PX, VIEW_PX, TILE_PX, RADIUS = 84, 56, 8, 6
 SKIN, DARK_HAND, CROSS, DEADLY = (250, 204, 153), (50, 50, 50), (255, 0, 0), (81, 18, 26)
 TILE = (21, 43, 77)
 
-BAR_PX, YELLOW = 4, (255, 255, 0)
+BAR_PX, HEALTH_PX, YELLOW, GREEN = 4, 42, (255, 255, 0), (0, 255, 0)
 ORANGE, CLOSED_DOOR, OPEN_DOOR = (255, 165, 0), (55, 55, 55), (48, 141, 70)
 WHOLE_HANDS, WHOLE_BODY, WHOLE_COIN, WHOLE_DOOR = 24, (84, 88, 93, 94), 24, 58  # pixels of what nothing covers
 
@@ -166,8 +166,9 @@ def spotlights(screen: np.ndarray, beside: str) -> str:
     pixels = np.full((7, 1), 12 * 12)
     pixels[0] -= 12 * BAR_PX
     lines += ["Light:", *(" ".join(map(str, row)) for row in np.rint(9 * brightest / (255 * pixels)).astype(int))]
-    was_positive = len(where(bar, YELLOW)) > 0
-    return "\n".join([*lines, f"Health bar: previous reward {'' if was_positive else 'not '}positive"])
+    green, was_positive = len(where(bar[:1, :HEALTH_PX], GREEN)), len(where(bar, YELLOW)) > 0
+    health = f"Health bar: {green} of {HEALTH_PX} px are green"
+    return "\n".join([*lines, f"{health}; previous reward {'' if was_positive else 'not '}positive"])
 
 
 def whole_things(pixels: np.ndarray, size: int) -> list[tuple[int, int]]:
