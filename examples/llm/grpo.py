@@ -68,6 +68,19 @@ def invalid_replies(completions: Any, environments: Any, log_metric: Any, **_: A
     return [0.0] * len(completions)
 
 
+def exploration(temperature: float, entropy_target: float | None) -> dict[str, Any]:
+    """Return the settings of `GRPOConfig` that keep the replies of a group different."""
+    if entropy_target is None:
+        return {"temperature": temperature}
+    return {
+        "temperature": temperature,
+        "use_adaptive_entropy": True,  # each update with less entropy than the target raises the coefficient by `delta`
+        "entropy_target": entropy_target,
+        "entropy_coef_delta": 0.002,
+        "entropy_coef_max": 0.05,
+    }
+
+
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -83,6 +96,10 @@ def main() -> None:
     parser.add_argument("--updates", type=episodes.positive, default=2, help="updates on the episodes of one rollout")
     parser.add_argument("--learning-rate", type=float, default=2e-5)
     parser.add_argument("--every", type=episodes.positive, default=20, help="updates between two validations")
+    parser.add_argument("--temperature", type=float, default=1.0, help="sampling temperature of the rollouts")
+    parser.add_argument(
+        "--entropy-target", type=float, help="entropy of a token, in nats, below which the loss has an entropy bonus"
+    )
     args = parser.parse_args()
     if args.batch % args.micro_batch:
         parser.error(f"--batch: expected a multiple of --micro-batch {args.micro_batch}, got {args.batch}")
@@ -110,6 +127,7 @@ def main() -> None:
         logging_steps=1,
         report_to=[],
         use_cpu=not torch.cuda.is_available(),
+        **exploration(args.temperature, args.entropy_target),
     )
     trainer = GRPOTrainer(
         AutoModelForCausalLM.from_pretrained(args.model, dtype=torch.float32),
