@@ -190,6 +190,9 @@ def test_the_last_text_says_whether_the_puzzle_is_solved() -> None:
         assert interface.respond(turn_of(move, scene, truncated=True), PARAMS) == (
             f"{placed}\nThat was the last move; the puzzle is not solved."
         )
+        assert interface.respond(turn_of(interface.parse("hello"), scene, terminated=True), PARAMS).endswith(
+            f"{BOARD}\nThe invalid reply ended the episode; the puzzle is not solved."
+        )
 
 
 @pytest.mark.parametrize("outcome", [SudokuOutcome.WRONG, SudokuOutcome.NOT_EMPTY])

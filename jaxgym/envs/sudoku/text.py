@@ -94,10 +94,10 @@ A line without entries is left out.
 """
 _SOLVED = "\nThe puzzle is solved."
 _OUT_OF_MOVES = "\nThat was the last move; the puzzle is not solved."
+_ENDED_BY_REPLY = "\nThe invalid reply ended the episode; the puzzle is not solved."
 
 _COMPONENTS = ("empty_cell", "valid_move", "repetition", "progress", "correct")
 _MOST_PENALTY = 10
-_IS_SOLVED = 2
 
 _PARTS = ("row", "column", "number")
 """Names of the parts of a move."""
@@ -220,7 +220,7 @@ class SudokuTextInterface(BatchTextInterface[Scene]):
         hints: Whether boards are followed by hints, which contain more than the frame.
     """
 
-    text_version: ClassVar[int] = 4
+    text_version: ClassVar[int] = 5
 
     flat_actions: bool
     hints: bool
@@ -269,12 +269,12 @@ class SudokuTextInterface(BatchTextInterface[Scene]):
         """Return the texts after B turns."""
         scenes = turns.scenes
         hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(turns)
-        ends = (turns.terminated * 2 + turns.truncated).tolist()
+        ends = map(_end_of, turns.actions, turns.terminated, turns.truncated)
         columns = zip(turns.actions, _news(scenes), board_texts(scenes.board), ends, hints, strict=True)
         return [
             _said(f"{_asking_again(move.reason)}\n" if isinstance(move, InvalidReply) else news, end)
             + board
-            + (_SOLVED if end >= _IS_SOLVED else _OUT_OF_MOVES if end else hint)
+            + (end or hint)
             for move, news, board, end, hint in columns
         ]
 
@@ -295,7 +295,14 @@ class SudokuTextInterface(BatchTextInterface[Scene]):
         return ParsedAction((action,), move_text(row, column, digit), is_exact)
 
 
-def _said(news: str, end: int) -> str:
+def _end_of(move: ParsedAction | InvalidReply, terminated: bool, truncated: bool) -> str:
+    """Return the last line of an episode, which is empty before its end."""
+    if terminated:
+        return _ENDED_BY_REPLY if isinstance(move, InvalidReply) else _SOLVED
+    return _OUT_OF_MOVES if truncated else ""
+
+
+def _said(news: str, end: str) -> str:
     """Return the message about a reply; at the end of the episode, it does not ask for another one."""
     return _ASKING.sub(".", news) if end else news
 
