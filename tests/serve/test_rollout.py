@@ -609,6 +609,20 @@ def test_an_endpoint_that_is_not_there_is_told() -> None:
     record = play([row()], rollouts.EndpointPolicy("http://127.0.0.1:9/v1", "m"))[0]
     assert "got APIConnectionError: Connection error" in record["error"]
     assert record["error"].endswith("and that the server is running.")
+    assert sum(record["failures"].values()) == 1
+
+
+def test_a_lost_endpoint_is_tried_again() -> None:
+    async def failure_after_a_reply() -> rollouts.PolicyError:
+        request = rollouts.Request("0", [{"role": "user", "content": "?"}], {})
+        with chat_server.serving(lambda _: "up") as url:
+            policy = rollouts.EndpointPolicy(url, "m")
+            await policy.reply(request)
+        with pytest.raises(rollouts.PolicyError) as failure:
+            await policy.reply(request)
+        return failure.value
+
+    assert not asyncio.run(failure_after_a_reply()).is_final
 
 
 def test_rows_of_games_take_no_name_and_no_seed() -> None:

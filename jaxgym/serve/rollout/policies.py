@@ -195,6 +195,7 @@ class EndpointPolicy(Policy):
         self._client = self._openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0, timeout=timeout_seconds)
         self._url, self._model, self._sampling = url, model, dict(sampling or {})
         self._naming = asyncio.Lock()
+        self._has_replied = False
 
     @property
     def model(self) -> str | None:
@@ -204,7 +205,8 @@ class EndpointPolicy(Policy):
     async def reply(self, request: Request) -> Choice:
         """Return the completion of a chat, or raise `PolicyError` if the endpoint fails or returns something else.
 
-        A completion without text, such as `content: null`, is valid.
+        A completion without text, such as `content: null`, is valid. The failure is final if the server can't be
+        reached and has never replied: then the URL is probably wrong.
         """
         try:
             model = await self._name()
@@ -224,11 +226,15 @@ class EndpointPolicy(Policy):
             reason = f"{self._url}: expected a completion, got status {error.status_code}: {error.message}{fix}"
             raise PolicyError(reason, is_final=is_final) from error
         except (self._openai.OpenAIError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            # The class of httpx or httpx2, of which the versions of the client use one.
+            is_unreachable = type(error.__cause__).__name__ == "ConnectError"
             raise PolicyError(
                 f"{self._url}: expected a completion of OpenAI's chat API, got {type(error).__name__}: "
                 f"{str(error).rstrip('.')}. Check the URL, which ends in /v1 on most servers, and that the server is "
-                "running."
+                "running.",
+                is_final=is_unreachable and not self._has_replied,
             ) from error
+        self._has_replied = True
         reason = getattr(choice, "finish_reason", None)
         return Choice(
             Message(content),
