@@ -42,6 +42,17 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def positive_number(text: str) -> float:
+    """Return a finite number above 0, for argparse."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text}")
+    return number
+
+
 @dataclasses.dataclass(frozen=True)
 class Game:
     """Game with its options.

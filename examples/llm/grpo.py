@@ -69,7 +69,7 @@ def invalid_replies(completions: Any, environments: Any, log_metric: Any, **_: A
 
 
 def exploration(temperature: float, entropy_target: float | None) -> dict[str, Any]:
-    """Return the settings of `GRPOConfig` that keep the replies of a group different."""
+    """Return the settings of `GRPOConfig` for the exploration of the rollouts."""
     if entropy_target is None:
         return {"temperature": temperature}
     return {
@@ -94,11 +94,13 @@ def main() -> None:
     parser.add_argument("--batch", type=episodes.positive, default=128, help="episodes of an update")
     parser.add_argument("--micro-batch", type=episodes.positive, default=32, help="episodes of a forward pass")
     parser.add_argument("--updates", type=episodes.positive, default=2, help="updates on the episodes of one rollout")
-    parser.add_argument("--learning-rate", type=float, default=2e-5)
+    parser.add_argument("--learning-rate", type=episodes.positive_number, default=2e-5)
     parser.add_argument("--every", type=episodes.positive, default=20, help="updates between two validations")
-    parser.add_argument("--temperature", type=float, default=1.0, help="sampling temperature of the rollouts")
+    parser.add_argument("--temperature", type=episodes.positive_number, default=1.0, help="sampling temperature")
     parser.add_argument(
-        "--entropy-target", type=float, help="entropy of a token, in nats, below which the loss has an entropy bonus"
+        "--entropy-target",
+        type=episodes.positive_number,
+        help="entropy of a token, in nats, below which a bonus is added",
     )
     args = parser.parse_args()
     if args.batch % args.micro_batch:

@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument(
         "--micro-batch", type=episodes.positive, default=16, help="episodes of a forward pass; 32 need about 70 GB"
     )
-    parser.add_argument("--learning-rate", type=float, default=2e-4)
+    parser.add_argument("--learning-rate", type=episodes.positive_number, default=2e-4)
     parser.add_argument("--every", type=episodes.positive, default=8, help="updates between two validations")
     parser.add_argument("--until", type=float, default=0.4, help="success on validation levels that ends the training")
     args = parser.parse_args()

@@ -226,7 +226,7 @@ class EndpointPolicy(Policy):
             reason = f"{self._url}: expected a completion, got status {error.status_code}: {error.message}{fix}"
             raise PolicyError(reason, is_final=is_final) from error
         except (self._openai.OpenAIError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            # The class of httpx or httpx2, of which the versions of the client use one.
+            # Some versions of openai use httpx and others httpx2, so the name identifies the class of the error.
             is_unreachable = type(error.__cause__).__name__ == "ConnectError"
             raise PolicyError(
                 f"{self._url}: expected a completion of OpenAI's chat API, got {type(error).__name__}: "
