@@ -59,7 +59,7 @@ TASKS: dict[str, ClassicTask] = {
     ),
     "t-maze": ClassicTask("T-Maze-v0", ("is_dense=true", "corridor_length=50")),
     "t-maze-active": ClassicTask("T-Maze-Active-v0", ("is_dense=true",)),
-    "t-maze-lamp": ClassicTask("T-Maze-Lamp-v0"),
+    "t-maze-lamp": ClassicTask("T-Maze-Lamp-v0", ("is_dense=true",)),
     "endless-t-maze-1": ClassicTask(
         *("Endless-TMaze-v0", ("num_corridors=1",)), published="LSTM, SHM and FFM: 1.00; GTrXL and MLP: about 0.5"
     ),
