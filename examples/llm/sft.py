@@ -55,6 +55,7 @@ def main() -> None:
     parser.add_argument(
         "--micro-batch", type=episodes.positive, default=16, help="episodes of a forward pass; 32 need about 70 GB"
     )
+    parser.add_argument("--bf16", action="store_true", help="compute in bfloat16; the weights stay in float32")
     parser.add_argument("--learning-rate", type=episodes.positive_number, default=2e-4)
     parser.add_argument("--every", type=episodes.positive, default=8, help="updates between two validations")
     parser.add_argument("--until", type=float, default=0.4, help="success on validation levels that ends the training")
@@ -77,7 +78,7 @@ def main() -> None:
         learning_rate=args.learning_rate,
         lr_scheduler_type="constant_with_warmup",
         warmup_steps=4,
-        bf16=False,
+        bf16=args.bf16,
         gradient_checkpointing=False,
         save_strategy="no",
         logging_steps=1,
