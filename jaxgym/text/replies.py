@@ -195,3 +195,8 @@ def invalid(answer: Answer | None, valid: str, form: str) -> str:
     """
     got = "no answer" if answer is None or not answer.text.strip() else excerpt(answer.text)
     return f"expected one of {valid}, got {got}. {FORM} {form}."
+
+
+def without_form(reason: str) -> str:
+    """Return the error text of an invalid reply without the form of a reply, for the end of an episode."""
+    return reason.partition(f" {FORM}")[0]

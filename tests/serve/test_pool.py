@@ -210,6 +210,18 @@ def test_an_invalid_reply_ends_the_episode_where_asked_for(pool: SessionPool) ->
     assert (after.text, after.reward, after.terminated) == (invalid.text, 0.0, True)
 
 
+@pytest.mark.parametrize("options", [{"on_invalid_reply": "end"}, {"max_turns": 1}])
+def test_no_reply_is_asked_for_after_an_invalid_one_that_ends_the_episode(
+    pool: SessionPool, options: dict[str, Any]
+) -> None:
+    opening = pool.open("t_maze", 3, options)
+    result = pool.step_one(opening.id, "jump")
+    pool.close([opening.id])
+    expected = 'Invalid reply: expected one of right, up, left, down, got "jump".'
+    assert result.text.splitlines()[0] == expected
+    assert result.invalid_reply == f"{expected} Reply in this format: <action>right</action>."
+
+
 def test_the_fallback_stands_in_for_an_invalid_reply_where_asked_for(pool: SessionPool) -> None:
     (invalid,) = one(pool, ["jump"], on_invalid_reply="fallback", invalid_reply_penalty=1.0)
     assert (invalid.text, invalid.reward) == ("1: ....A...", -1.0)

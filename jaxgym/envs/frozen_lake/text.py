@@ -19,7 +19,7 @@ from jaxgym.text.forms import whole_number
 from jaxgym.text.interface import BatchTextInterface
 from jaxgym.text.json_forms import Call
 from jaxgym.text.reasoning import ascii_lower
-from jaxgym.text.replies import FORM, invalid, last_phrase, read_answer
+from jaxgym.text.replies import invalid, last_phrase, read_answer
 from jaxgym.text.turns import InvalidReply, ParsedAction, Turns, batch_of_one
 
 OPTIONS: Mapping[str, Option] = {
@@ -127,13 +127,13 @@ class FrozenLakeTextInterface(BatchTextInterface[Scene]):
 
 
 def _reason(dialect: Dialect, reason: str, ending: int, is_truncated: bool) -> str:
-    """Return the error text of an invalid reply: with the form of a reply, or with the reason why the episode ended."""
+    """Return the error text of an invalid reply, at the end of the episode with the reason why it ended."""
     if not reason.startswith(dialect.invalid):  # the reason of a tool call
         reason = f"{dialect.invalid} {reason}"
     if ending == _ONGOING:
         return reason + dialect.retry
     why = "the limit of turns is reached" if is_truncated else "the reply was invalid"
-    return f"{reason.partition(f' {FORM}')[0]} The game is over: {why}."
+    return f"{reason} The game is over: {why}."
 
 
 @functools.cache

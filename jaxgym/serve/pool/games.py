@@ -17,6 +17,7 @@ from jaxgym.serve.pool.programs import Programs, StepOutput
 from jaxgym.serve.pool.session import History, Session, SessionSnapshot
 from jaxgym.serve.sessions import SessionOptions, TurnResult, repeated
 from jaxgym.text import InvalidReply, ParsedAction, RewardTracker, TextInterface, Turns, contract
+from jaxgym.text.replies import without_form
 
 _PENALTIES = ("invalid_reply_penalty", "format_penalty", "step_penalty")
 _SHORT = 256
@@ -273,6 +274,11 @@ class GameTable:
             terminated = terminated | np.asarray([reason is not None for reason in reasons])
         if session_options.max_turns:
             truncated = truncated | (np.asarray(numbers) >= session_options.max_turns)
+        if InvalidReply in kinds:
+            made = [
+                InvalidReply(without_form(move.reason)) if isinstance(move, InvalidReply) and is_over else move
+                for move, is_over in zip(made, (terminated | truncated).tolist(), strict=True)
+            ]
         turns = Turns(numbers, made, output.scene, output.reward, terminated, truncated)
         texts = self._respond_all(turns, self.params)
         components = self._components(sessions, turns, asked)
