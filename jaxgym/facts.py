@@ -36,11 +36,13 @@ class Fact:
         values: Integers from 0 to `size` - 1, or -1 for no value, int32 of any shape.
         size: Number of different values. A fact of one value is a flag or a set: 0 for present, -1 for absent.
         names: A name for each value, or for each member of a set, for texts; numbers if empty.
+        first: Number of value 0, or of the first member of a set, in texts. Use 1 for what readers count from 1.
     """
 
     values: jax.Array | np.ndarray
     size: int = struct.field(pytree_node=False)
     names: tuple[str, ...] = struct.field(pytree_node=False, default=())
+    first: int = struct.field(pytree_node=False, default=0)
 
 
 Facts = Mapping[str, Fact]
@@ -68,16 +70,16 @@ class FullScene:
 
 def flags(is_present: Any, names: tuple[str, ...] = ()) -> Fact:
     """Return the fact of a flag, or of a set with one flag for each member, from bools of any shape."""
-    return Fact(jnp.where(is_present, 0, -1).astype(jnp.int32), 1, names)
+    return Fact(jnp.where(is_present, 0, -1).astype(jnp.int32), 1, names, first=1)
 
 
 def tile(position: Any, columns: int, rows: int, name: str = "tile") -> dict[str, Fact]:
-    """Return the facts of a tile, int32 (..., 2): column and row, each -1 outside of the grid."""
+    """Return the facts of a tile, int32 (..., 2): column and row, each -1 outside of the grid, 1 to n in texts."""
     column, row = (jnp.asarray(position, jnp.int32)[..., axis] for axis in range(2))
     is_inside = (column >= 0) & (column < columns) & (row >= 0) & (row < rows)
     return {
-        f"{name}_column": Fact(jnp.where(is_inside, column, -1), columns),
-        f"{name}_row": Fact(jnp.where(is_inside, row, -1), rows),
+        f"{name}_column": Fact(jnp.where(is_inside, column, -1), columns, first=1),
+        f"{name}_row": Fact(jnp.where(is_inside, row, -1), rows, first=1),
     }
 
 
@@ -190,4 +192,4 @@ def _told(fact: Fact) -> str:
     if fact.size == 1:
         values = [place for place, value in enumerate(values) if value >= 0]
     listed = [value for value in values if value >= 0]
-    return " ".join(fact.names[value] if fact.names else str(value) for value in listed) or "none"
+    return " ".join(fact.names[value] if fact.names else str(value + fact.first) for value in listed) or "none"

@@ -10,7 +10,10 @@ from jaxgym import facts
 from jaxgym.text.interface import TextInterface
 from jaxgym.text.turns import Turn, Turns
 
-_NOTE = "Below each observation, you also see facts that are usually hidden. Numbers in them start at 0."
+_NOTE = (
+    "Below each observation, you also see facts that are usually hidden. Rows, columns and positions in them are numbered "
+    "from 1, starting at the top left."
+)
 
 
 def with_facts(interface: TextInterface[Any], env: Any, params: Any) -> TextInterface[Any]:

@@ -1,6 +1,7 @@
 """Hidden facts, and the fully observable twins of `observability="full"`."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -293,8 +294,18 @@ def test_facts_as_text() -> None:
         "lit": facts.Fact(np.asarray(0), 1),
         "path": facts.Fact(np.asarray([-1, 0, 0]), 1),
         "coin": facts.Fact(np.asarray(-1), 12),
+        "row": facts.Fact(np.asarray(0), 3, first=1),
     }
-    assert facts.text(hidden) == "Hidden facts: coin: none; lit: yes; next turn: right left; path: 1 2."
+    assert facts.text(hidden) == "Hidden facts: coin: none; lit: yes; next turn: right left; path: 1 2; row: 1."
+
+
+def test_hidden_places_are_numbered_as_in_the_observation_text() -> None:
+    env, params, interface = text.make("MysteryPath-Grid-v0", levels="fresh", observability="full")
+    scene = jax.tree.map(np.asarray, env.scene(env.reset(jax.random.key(0), params)[1], params))
+    opening = interface.open(scene, params)
+    row, column = re.findall(r"^You: row (\d+), column (\d+)", opening, re.MULTILINE)[0]
+    assert f"start column: {column}; start row: {row};" in opening
+    assert f"({column},{row})" in re.findall(r"path: [^;]*", opening)[0]
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ class MemoryCards(Environment[Level, State, EnvParams, Scene]):
         partner = jnp.where(state.shown >= 0, jnp.argmax(is_pair), -1).astype(jnp.int32)
         return {
             "numbers": facts.Fact(cards, self.num_pairs + 1),
-            "card_to_name": facts.Fact(partner, 2 * self.num_pairs),
+            "card_to_name": facts.Fact(partner, 2 * self.num_pairs, first=1),
         }
 
     def visible(self, scene: Scene) -> Scene:

@@ -176,7 +176,7 @@ class MiniGridMemory(Environment[Level, State, EnvParams, GridWorld]):
         return {
             "room_object": facts.Fact((level.room_object == _OBJECTS[1]).astype(jnp.int32), 2, names),
             "upper_object": facts.Fact((level.upper_object == _OBJECTS[1]).astype(jnp.int32), 2, names),
-            "hallway_end": facts.Fact(level.hallway_end, self.size),
+            "hallway_end": facts.Fact(level.hallway_end, self.size, first=1),
             **facts.tile(world.position, self.size, self.size, "agent"),
             "direction": facts.Fact(world.direction, len(Direction), tuple(each.name.lower() for each in Direction)),
         }

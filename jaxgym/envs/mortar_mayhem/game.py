@@ -303,7 +303,9 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         return {
             "commands": facts.Fact(state.level.commands, NUM_COMMANDS, COMMANDS),
             "current_command": facts.Fact(
-                jnp.where(state.num_checks < state.level.command_count, state.num_checks, -1), self.max_commands
+                jnp.where(state.num_checks < state.level.command_count, state.num_checks, -1),
+                self.max_commands,
+                first=1,
             ),
             **facts.tile(state.target_tile, seen.LARGEST_ARENA, seen.LARGEST_ARENA, "target"),
         }

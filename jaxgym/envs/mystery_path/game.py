@@ -46,7 +46,7 @@ _SIDES = 4
 _BITS = 32
 _SET_WORDS = 2
 _TILES = np.stack(np.divmod(np.arange(SIZE * SIZE, dtype=np.int32), SIZE), axis=1)
-_TILE_NAMES = tuple(f"({column},{row})" for column, row in _TILES.tolist())
+_TILE_NAMES = tuple(f"({column},{row})" for column, row in (_TILES + 1).tolist())
 _STEPS = np.asarray([[1, 0], [0, 1], [-1, 0], [0, -1]], np.int32)
 
 

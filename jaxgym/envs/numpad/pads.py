@@ -70,7 +70,10 @@ def sequence_lights(sequence: jax.Array, num_pads: int) -> jax.Array:
 
 def hidden(sequence: jax.Array, count: jax.Array, size: int) -> facts.Facts:
     """Return the hidden facts: the sequence, and its next pad after `count` pads."""
-    return {"sequence": facts.Fact(sequence, size * size), "next_pad": facts.Fact(sequence[count], size * size)}
+    return {
+        "sequence": facts.Fact(sequence, size * size, first=1),
+        "next_pad": facts.Fact(sequence[count], size * size, first=1),
+    }
 
 
 def sample_sequence(key: jax.Array, size: int, length: int) -> jax.Array:
