@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from tqdm import tqdm
 
 from jaxgym import EnvParams
 from jaxgym.envs.babyai import original, table
@@ -256,9 +257,12 @@ def equal(found: Any, expected: Any, what: str) -> None:
 
 
 def num_failures(checks: Iterable[tuple[str, Callable[[], None]]]) -> int:
-    """Run named checks; print the first difference of each failed one and a line of counts; return the failures."""
+    """Run named checks; print the first difference of each failed one and a line of counts; return the failures.
+
+    In a terminal, a progress bar counts the checks.
+    """
     counts = {True: 0, False: 0}
-    for name, check in checks:
+    for name, check in tqdm(checks, unit=" episodes", disable=None):
         try:
             check()
         except AssertionError as error:
