@@ -11,8 +11,8 @@ from jaxgym.text.interface import TextInterface
 from jaxgym.text.turns import Turn, Turns
 
 _NOTE = (
-    "Below each observation, you also see facts that are usually hidden. Rows, columns and positions in them are numbered "
-    "from 1, starting at the top left."
+    "Below each observation, you also see facts that are usually hidden. Rows, columns and positions in them are "
+    "numbered from 1, starting at the top left."
 )
 
 
