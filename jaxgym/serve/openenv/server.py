@@ -26,7 +26,7 @@ from jaxgym.serve.web.answers import answer, quoted, read_json
 from jaxgym.serve.web.api import FieldError, checked
 from jaxgym.serve.web.guard import Guard
 from jaxgym.serve.web.http import Hosted, host, loaded_at_start, serve
-from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, starting, tokens_of
+from jaxgym.serve.web.serving import OpenEnv, be_a_server, starting, tokens_of
 
 _log = logging.getLogger(__name__)
 
@@ -73,10 +73,10 @@ class HangUp(Exception):
 class OpenEnvApp:
     """App with `/ws` and `/mcp` over WebSocket, and the HTTP routes."""
 
-    def __init__(self, serving: Serving, hosted: Hosted):
+    def __init__(self, serving: OpenEnv, hosted: Hosted):
         """Make the app of an environment."""
         self._sessions = sessions = ClientSessions(hosted, serving.max_sessions, serving.idle_seconds)
-        self._methods = Methods(sessions, branching=getattr(serving, "branching", False))
+        self._methods = Methods(sessions, branching=serving.branching)
         self._closing_idle: asyncio.Task[None] | None = None
         # OpenEnv sessions do not belong to a token, so with several tokens the page shows no sessions of clients.
         is_of_many = len(tokens_of(serving) or ()) > 1
@@ -99,26 +99,25 @@ class OpenEnvApp:
 
     async def _talk(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a WebSocket until it closes; then close its session, unless the session was created before it."""
-        is_rpc = scope["path"] == "/mcp"
+        is_rpc, session = scope["path"] == "/mcp", None
         named = [] if is_rpc else parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [])
         await receive()
         await send({"type": "websocket.accept"})
         try:
             session = self._attached(named) if named else self._opened(is_rpc)
-        except HangUp as end:
-            await close(send, NORMAL, "", end.last, receive)
-            return
-        try:
             session.hang_up = hanging_up(send, asyncio.current_task())
-            await self._converse(session, receive, send, self._methods.answer_text if is_rpc else self._frame)
+            while (message := await receive())["type"] == "websocket.receive":
+                reply = await self._reply(session, message.get("text"), is_rpc)
+                await send({"type": "websocket.send", "text": reply})
         except HangUp as end:
-            await close(send, NORMAL, "", end.last)
+            await close(send, NORMAL, "", end.last, receive if session is None else None)
         except (OSError, asyncio.CancelledError):  # the client has disconnected or does not read
             return
         finally:
-            session.hang_up = None
-            if not named or session.is_ending:
-                self._sessions.close(session)
+            if session is not None:
+                session.hang_up = None
+                if not named or session.is_ending:
+                    self._sessions.close(session)
 
     def _attached(self, named: list[str]) -> ClientSession:
         if len(named) > 1:
@@ -139,27 +138,18 @@ class OpenEnvApp:
             frame = frames.error_frame(frames.CAPACITY_REACHED, str(error), **self._sessions.room)
             raise HangUp(last=json.dumps(full) if is_rpc else frame) from error
 
-    async def _converse(
-        self,
-        session: ClientSession,
-        receive: Receive,
-        send: Send,
-        answer: Callable[[ClientSession, str], Awaitable[str]],
-    ) -> None:
-        """Answer the messages of a client until it disconnects."""
-        while (message := await receive())["type"] == "websocket.receive":
-            text = message.get("text")
-            if text is None:
-                raise HangUp("expected a text frame, got bytes.")
-            session.used = time.monotonic()
-            try:
-                reply = await answer(session, text)
-            except (HangUp, OSError):
-                raise
-            except Exception:  # the client gets an error frame and can continue
-                _log.exception("a frame could not be answered")
-                reply = frames.error_frame(frames.EXECUTION_ERROR, "the server failed; see its log.")
-            await send({"type": "websocket.send", "text": reply})
+    async def _reply(self, session: ClientSession, text: str | None, is_rpc: bool) -> str:
+        """Answer a message; after a failure of the server the client gets an error frame and can continue."""
+        if text is None:
+            raise HangUp("expected a text frame, got bytes.")
+        session.used = time.monotonic()
+        try:
+            return await (self._methods.answer_text(session, text) if is_rpc else self._frame(session, text))
+        except (HangUp, OSError):
+            raise
+        except Exception:
+            _log.exception("a frame could not be answered")
+            return frames.error_frame(frames.EXECUTION_ERROR, "the server failed; see its log.")
 
     async def _frame(self, session: ClientSession, text: str) -> str:
         """Answer a frame of `/ws`."""
@@ -191,10 +181,10 @@ class OpenEnvApp:
         return frames.error_frame(frames.UNKNOWN_TYPE, f"Unknown message type: {quoted(kind)}")
 
 
-def load(serving: Serving) -> OpenEnvApp:
+def load(serving: OpenEnv) -> OpenEnvApp:
     """Make the app and compile its programs, which takes seconds; raises the errors of `host`."""
     # OpenEnv clients compute their own rewards, so the default is the environment's reward only.
-    undo_turns = UNDO_TURNS if getattr(serving, "branching", False) else 0
+    undo_turns = UNDO_TURNS if serving.branching else 0
     return OpenEnvApp(serving, host(serving, {"rewards": "environment"}, SPARE, undo_turns))
 
 
@@ -209,14 +199,14 @@ def settings(env: str, options: Sequence[str] = (), **more: Any) -> OpenEnv:
     return OpenEnv(env, tuple(options), **more)
 
 
-def make_app(serving: Serving) -> ASGIApp:
+def make_app(serving: OpenEnv) -> ASGIApp:
     """Return the app for any ASGI server; it loads the environment at the start. Raises the errors of `tokens_of`."""
     tokens_of(serving)
     be_a_server()
     return loaded_at_start(lambda: Guard(load(serving), serving))
 
 
-def listen_and_serve(serving: Serving) -> None:
+def listen_and_serve(serving: OpenEnv) -> None:
     """Serve until the process receives a signal; see `jaxgym.serve.web.serving.starting` and `http.serve`."""
     with starting(serving) as bound:
         serve(load, serving, bound)

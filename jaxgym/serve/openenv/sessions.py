@@ -15,7 +15,7 @@ from jaxgym.levels import SPLIT_SIZE
 from jaxgym.serve.errors import CapacityError, ClosedSessionError
 from jaxgym.serve.images import as_base64
 from jaxgym.serve.pool import SessionPool
-from jaxgym.serve.sessions import Opening, TurnResult
+from jaxgym.serve.sessions import Opening
 from jaxgym.serve.web.http import Hosted
 from jaxgym.text import InvalidReply
 
@@ -90,41 +90,16 @@ class ClientSession:
 
     async def reset(self, given: ResetOptions) -> str:
         """Start the next episode; return the observation, as JSON."""
-        return self._opened(await self._pool.areset(self.id, given.seed), given.episode_id)
-
-    async def step(self, reply: str | InvalidReply) -> str:
-        """Make a turn; return the observation, as JSON."""
-        return self._stepped(await self._pool.astep(self.id, reply))
-
-    def go_back(self, turns: int, text: str) -> None:
-        """Continue after a number of turns and a text, which `undo` or `load` has restored."""
-        self.turns, self._last = turns, text
-
-    def state(self) -> dict[str, Any]:
-        """Return the state of the episode."""
-        played = self._pool.look(self.id)
-        if played is None:
-            raise ClosedSessionError("The session was closed. Open another one.")
-        return {
-            "episode_id": self.episode_id,
-            "step_count": self.turns,
-            "env_id": self._env_id,
-            "seed": played.seed,
-            "total_reward": played.total_reward,
-            "terminated": played.last is not None and played.last.terminated,
-            "truncated": played.last is not None and played.last.truncated,
-        }
-
-    def _opened(self, opening: Opening, episode_id: str | None) -> str:
-        """Return the first observation of an episode, as JSON."""
-        self.episode_id, self.seed, self.turns = episode_id or str(uuid.uuid4()), opening.seed, 0
+        opening = await self._pool.areset(self.id, given.seed)
+        self.episode_id, self.seed, self.turns = given.episode_id or str(uuid.uuid4()), opening.seed, 0
         self._last = opening.text
         said = json.dumps(opening.text)
         info = {"turn": 0, "seed": opening.seed, "text_version": opening.text_version}
-        return self._observation(said + _image_field(opening.image), said, info, "null", False)
+        return self._observation(said, said, opening.image, info, "null", False)
 
-    def _stepped(self, result: TurnResult) -> str:
-        """Return the observation after a step, as JSON."""
+    async def step(self, reply: str | InvalidReply) -> str:
+        """Make a turn; return the observation, as JSON."""
+        result = await self._pool.astep(self.id, reply)
         self.episode_id = self.episode_id or str(uuid.uuid4())
         self.turns += 1
         text, before = result.text, self._last
@@ -146,19 +121,36 @@ class ClientSession:
         if result.info:
             info["episode"] = result.info
         has_ended = result.terminated | result.truncated
-        said += _image_field(result.image)
-        return self._observation(said, content, info, repr(float(result.reward)), has_ended)
+        return self._observation(said, content, result.image, info, repr(float(result.reward)), has_ended)
 
-    def _observation(self, said: str, content: str, info: Mapping[str, Any], reward: str, has_ended: bool) -> str:
+    def _observation(
+        self, said: str, content: str, image: bytes | None, info: Mapping[str, Any], reward: str, has_ended: bool
+    ) -> str:
+        """Return an observation as JSON; its text, the content of its message and its reward are JSON already."""
+        shown = "" if image is None else f',"image":"{as_base64(image)}"'
         return (
-            f'{self._prompt}{said},"messages":[{{"sender_id":{_GAME},"content":{content},"category":"MESSAGE"}}],'
+            f'{self._prompt}{said}{shown},"messages":[{{"sender_id":{_GAME},"content":{content},"category":"MESSAGE"}}],'
             f'"info":{json.dumps(info)}}},"reward":{reward},"done":{"true" if has_ended else "false"}}}'
         )
 
+    def go_back(self, turns: int, text: str) -> None:
+        """Continue after a number of turns and a text, which `undo` or `load` has restored."""
+        self.turns, self._last = turns, text
 
-def _image_field(image: bytes | None) -> str:
-    """Return the entry of an observation with its image, after another entry; empty without an image."""
-    return "" if image is None else f',"image":"{as_base64(image)}"'
+    def state(self) -> dict[str, Any]:
+        """Return the state of the episode."""
+        played = self._pool.look(self.id)
+        if played is None:
+            raise ClosedSessionError("The session was closed. Open another one.")
+        return {
+            "episode_id": self.episode_id,
+            "step_count": self.turns,
+            "env_id": self._env_id,
+            "seed": played.seed,
+            "total_reward": played.total_reward,
+            "terminated": played.last is not None and played.last.terminated,
+            "truncated": played.last is not None and played.last.truncated,
+        }
 
 
 SPARE = 32
