@@ -29,8 +29,7 @@ from jaxgym.envs.textcraft.world import world
 from jaxgym.errors import OptionError
 from jaxgym.serve.agentgym import wrappers
 from jaxgym.serve.agentgym.server import AgentGymApp, load
-from jaxgym.serve.agentgym.wrapper import GoneError
-from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.pool import SessionPool, UnknownSessionError
 from jaxgym.serve.web.api import FieldError, reader_of
 from jaxgym.serve.web.guard import Guard
 from jaxgym.serve.web.serving import AgentGym
@@ -328,7 +327,7 @@ def test_an_environment_of_textcraft_is_found_only_after_its_task_has_started() 
         created = asyncio.ensure_future(wrapper.create(None))
         early = None
         while not created.done():
-            with contextlib.suppress(GoneError):
+            with contextlib.suppress(UnknownSessionError):
                 early = await wrapper.detail(None, 0)
             await asyncio.sleep(0)
         return early, created.result(), await wrapper.detail(None, 0)

@@ -19,7 +19,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from jaxgym import text
-from jaxgym.serve.agentgym.server import AgentGymApp, make_app
+from jaxgym.serve.agentgym.server import AgentGymApp
 from jaxgym.serve.agentgym.wrappers import wrap
 from jaxgym.serve.openenv.server import OpenEnvApp
 from jaxgym.serve.openenv.sessions import SPARE
@@ -56,7 +56,7 @@ def agentgym(hosted: http.Hosted, **settings: Any) -> Iterator[TestClient]:
     serving = AgentGym(env="corridor", **settings)
     wrappers = {"": wrap(hosted.env_id, hosted.pool, hosted.options)}
     own = AgentGymApp(hosted.pool, wrappers, separates_clients=serving.token_file is not None)
-    app = Guard(make_app(serving, own), serving)
+    app = Guard(routes.with_page(own, serving, [hosted], own.sessions), serving)
     with TestClient(http.loaded_at_start(lambda: app), base_url="http://127.0.0.1:8000") as client:
         yield client
 

@@ -88,10 +88,5 @@ def load(serving: AgentGym) -> ASGIApp:
     wrappers = {"": next(iter(wrappers.values()))} if len(wrappers) == 1 else wrappers
     app = AgentGymApp(pool, wrappers, separates_clients=serving.token_file is not None)
     freeze()
-    return make_app(serving, app)
-
-
-def make_app(serving: AgentGym, app: AgentGymApp) -> ASGIApp:
-    """Return the app with the page."""
-    hosted = [wrapper.hosted for wrapper in app.wrappers.values() if wrapper.hosted is not None]
+    hosted = [wrapper.hosted for wrapper in wrappers.values() if wrapper.hosted is not None]
     return with_page(app, serving, hosted, app.sessions) if hosted else app

@@ -6,10 +6,9 @@ A wrapper follows AgentGym's guide for environments. A subclass can change respo
 """
 
 import asyncio
-import contextlib
 import dataclasses
 import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from jaxgym import text
@@ -21,10 +20,6 @@ from jaxgym.serve.web.answers import message_of
 from jaxgym.serve.web.http import Hosted
 
 _MOST_UNKNOWN = 16  # maximum size of a batch without a known id that gets an error for each id
-
-
-class GoneError(SessionError):
-    """Id of no environment of the caller."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -146,7 +141,7 @@ class AgentGymWrapper:
         running = self._find(owner, id)
         try:
             result = await self._pool.astep(running.key, action)
-        except UnknownSessionError:  # not `_if_open`, which takes longer
+        except UnknownSessionError:
             raise self._gone(id) from None
         return self.step_answer(running.note(result))
 
@@ -178,8 +173,11 @@ class AgentGymWrapper:
     async def render(self, owner: str | None, id: int) -> Any:
         """Return the frame of an environment as a data URL of a PNG; the first call compiles for a second."""
         running = await self._started(owner, id)
-        with self._if_open(id):
-            return data_url(png(await asyncio.to_thread(self._pool.frame, running.key)))
+        try:
+            frame = await asyncio.to_thread(self._pool.frame, running.key)
+        except UnknownSessionError:
+            raise self._gone(id) from None
+        return data_url(png(frame))
 
     async def list_envs(self, owner: str | None) -> Any:
         """Return the ids of the caller's environments."""
@@ -245,20 +243,14 @@ class AgentGymWrapper:
             raise self._gone(number)
         return running
 
-    def _gone(self, number: int) -> GoneError:
+    def _gone(self, number: int) -> UnknownSessionError:
+        """Return the error of a call for no environment of the caller, or for one that is closed during the call."""
         idle = self._pool.idle_seconds
         why = "" if idle is None else f", was idle for {idle:g} s,"
         if 0 <= number < self._count:
-            return GoneError(f"Environment {number} was closed{why} or belongs to another token. Create another one.")
-        return GoneError(f"Unknown environment {reprlib.repr(number)}. Use an id that /create returned.")
-
-    @contextlib.contextmanager
-    def _if_open(self, number: int) -> Iterator[None]:
-        """Raise `GoneError` if the session of an environment is closed during a call."""
-        try:
-            yield
-        except UnknownSessionError:
-            raise self._gone(number) from None
+            text = f"Environment {number} was closed{why} or belongs to another token. Create another one."
+            return UnknownSessionError(text)
+        return UnknownSessionError(f"Unknown environment {reprlib.repr(number)}. Use an id that /create returned.")
 
     def _batch(
         self,
@@ -289,7 +281,7 @@ class AgentGymWrapper:
         for index, number in enumerate(numbers):
             try:
                 found[index] = self._find(owner, number)
-            except GoneError as error:
+            except UnknownSessionError as error:
                 answers[index] = {"error": message_of(error)}
         if not found and len(numbers) > _MOST_UNKNOWN:
             raise self._gone(numbers[0])
@@ -302,8 +294,10 @@ class AgentGymWrapper:
         return answers
 
     async def _start(self, number: int, running: AgentGymSession, data_idx: int) -> dict[str, Any]:
-        with self._if_open(number):
+        try:
             return running.note(await self._pool.areset(running.key, self.seed_of(data_idx)))
+        except UnknownSessionError:
+            raise self._gone(number) from None
 
     async def _started(self, owner: str | None, number: int) -> AgentGymSession:
         running = self._find(owner, number)

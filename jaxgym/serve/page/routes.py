@@ -249,11 +249,9 @@ class _Page(Api):
 
     def _view(self, name: str, session: Session, episode: int, number: int) -> dict[str, Any]:
         """Return a session and its turns after turn `number` of an episode; all turns if the episode is another one."""
-        summary, history = self._summary(name, session), session.history
-        if history is None:
-            return {**summary, "episode": 0, "opening": session.text or "", "turns": []}
-        turns = history.after(episode, number)
-        return {**summary, "episode": history.episode, "opening": history.opening, "turns": turns}
+        history: Any = session.history  # its pool keeps histories
+        kept = {"episode": history.episode, "opening": history.opening, "turns": history.after(episode, number)}
+        return {**self._summary(name, session), **kept}
 
     def _game_of(self, session: Session) -> Hosted:
         env_id = session.game.env_id
@@ -268,8 +266,8 @@ class _Page(Api):
         return self._views[game.env_id]
 
     async def _drawn(self, name: str, session: Session) -> bytes | None:
-        episode = 0 if session.history is None else session.history.episode
-        at = name, episode, session.number
+        history: Any = session.history
+        at = name, history.episode, session.number
         if at not in self._frames:
             scene = session.game.scene(session)
             if len(self._frames) >= _MOST_FRAMES:

@@ -58,11 +58,6 @@ class FieldError(ValueError):
         self.errors = [_shortened(error) for error in errors[:MOST_ERRORS]]
         super().__init__("; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in self.errors))
 
-    @classmethod
-    def of(cls, kind: str, place: Sequence[str | int], text: str, given: Any = None) -> "FieldError":
-        """Return an error with one fault."""
-        return cls([{"type": kind, "loc": place, "msg": text, "input": given}])
-
 
 def _shortened(error: Any) -> dict[str, Any]:
     given = error["input"]
@@ -194,7 +189,7 @@ class Api:
         for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
             if name in sent:
                 text = f"expected the parameter {quoted(name)} once, got it twice"
-                raise FieldError.of("value_error", ["query"], text)
+                raise FieldError([{"type": "value_error", "loc": ["query"], "msg": text, "input": None}])
             sent[name] = value
         return read(sent, "query")
 
@@ -203,7 +198,8 @@ def _json_of(body: bytes) -> Any:
     try:
         return read_json(body)
     except ValueError as error:
-        raise FieldError.of("json_invalid", ["body"], f"JSON decode error: {error}") from error
+        text = f"JSON decode error: {error}"
+        raise FieldError([{"type": "json_invalid", "loc": ["body"], "msg": text, "input": None}]) from error
 
 
 async def _body(receive: Receive) -> bytes:
