@@ -2,13 +2,18 @@
 
 import dataclasses
 import importlib
+import sys
 from collections.abc import Sequence
 
 import tyro
 
 from jaxgym import registry
 from jaxgym.errors import OptionError
-from jaxgym.serve.web.serving import PROTOCOLS, AgentGym, Serving, exiting, starting
+from jaxgym.serve.web import log
+from jaxgym.serve.web.serving import PROTOCOLS, AgentGym, Serving, starting
+
+MISUSED, FAILED = 2, 1
+"""Exit codes: an argument is invalid; the port is in use, or a file can't be read."""
 
 _NO_WORKERS = (
     "--workers is not supported, because a server is one process. Run several servers on Ray Serve or behind a reverse "
@@ -43,5 +48,14 @@ def _with_modules_imported(serving: Serving) -> Serving:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run the command line of the process after `jaxgym serve`."""
-    exiting(lambda: run(argv))
+    """Run the command line of the process after `jaxgym serve`; on an error, log its message and exit."""
+    try:
+        run(argv)
+    except OSError as error:
+        log.print_line(f"{error}")
+        sys.exit(FAILED)
+    except ValueError as error:
+        if type(error).__module__ not in ("jaxgym.errors", "jaxgym.serve.errors"):
+            raise
+        log.print_line(f"{error}")
+        sys.exit(MISUSED)

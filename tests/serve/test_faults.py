@@ -26,7 +26,7 @@ from jaxgym import interrupts
 from jaxgym.errors import OptionError
 from jaxgym.serve import command
 from jaxgym.serve.web import http, requests
-from jaxgym.serve.web.serving import MISUSED, PROTOCOLS, OpenEnv, starting, tokens_of
+from jaxgym.serve.web.serving import PROTOCOLS, OpenEnv, starting, tokens_of
 from tests.serve.running import running
 
 SECONDS = 30
@@ -259,7 +259,7 @@ def test_the_flag_workers_names_two_ways_to_scale_out(
     with pytest.raises(SystemExit) as ended:
         command.main([protocol, "--env", "nothing", "--port", "0", *flag])
     received = capsys.readouterr().err
-    assert ended.value.code == MISUSED
+    assert ended.value.code == command.MISUSED
     assert "Ray Serve" in received
     assert "reverse proxy" in received
     (page,) = re.findall(r"docs/[\w/]+\.md", received)

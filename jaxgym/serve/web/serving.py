@@ -10,20 +10,16 @@ import os
 import re
 import signal
 import socket
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
-from jaxgym import extras, interrupts
+from jaxgym import interrupts
 from jaxgym.errors import OptionError
 from jaxgym.serve.web import log
-
-MISUSED, FAILED = 2, 1
-"""Exit codes: an argument is invalid; a requirement is missing, or the port is in use."""
 
 _HIGHEST_PORT = 65535
 _VISIBLE = range(0x21, 0x7F)
@@ -231,20 +227,3 @@ def _let_many_in() -> None:
         return
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def exiting(serve: Callable[[], None]) -> None:
-    """Serve; on an error, log its message and exit."""
-    try:
-        serve()
-    except ModuleNotFoundError as error:
-        log.print_line(extras.missing("serve", error.name))
-        sys.exit(FAILED)
-    except OSError as error:
-        log.print_line(f"{error}")
-        sys.exit(FAILED)
-    except ValueError as error:
-        if type(error).__module__ not in ("jaxgym.errors", "jaxgym.serve.errors"):
-            raise
-        log.print_line(f"{error}")
-        sys.exit(MISUSED)
