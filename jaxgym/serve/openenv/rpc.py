@@ -9,6 +9,7 @@ a call of OpenEnv: its parameters name a session, or it gets a temporary one.
 (['up', 'down', 'left', 'right'], '<action>up</action>')
 """
 
+import functools
 import inspect
 import json
 import time
@@ -218,33 +219,27 @@ class Methods:
             start = arguments.read(BEGIN, _BEGIN["inputSchema"], given)
             if isinstance(start, str):
                 raise RpcError(INVALID_PARAMS, start)
-            is_error, observed = False, json.loads(await session.reset(checked(ResetOptions, start)))
-            observed["observation"]["prompt"] = self.prompt
-            text = f"{self.prompt}\n\n{observed['observation']['text']}"
+            reply, answered = "", await session.reset(checked(ResetOptions, start))
         else:
             reply = tool.reply(given)
-            # Invalid arguments are an invalid reply, and MCP clients also get the error flag.
-            is_error = not isinstance(reply, str)
-            observed = json.loads(await session.step(reply))
-            observed["observation"]["prompt"] = self.prompt
-            if observed["observation"]["info"]["invalid_reply"] is not None:
-                _name_call(observed["observation"], tool)
-            text = observed["observation"]["text"]
+            answered = await session.step(reply)
+        observed = json.loads(answered)
+        observation = observed["observation"]
+        observation["prompt"] = self.prompt
+        text = observation["text"] if tool is not None else f"{self.prompt}\n\n{observation['text']}"
+        if tool is not None and observation["info"]["invalid_reply"] is not None:
+            # Each text asks for a call of the tool in place of the form of a reply.
+            ask = functools.partial(trl.with_tool_call, tool_call=tool.call, keeps_form=tool.name == REPLY)
+            observation["text"] = text = ask(text)
+            observation["messages"][0]["content"] = ask(observation["messages"][0]["content"])
+            observation["info"]["invalid_reply"] = ask(observation["info"]["invalid_reply"])
         content = [{"type": "text", "text": text}]
-        image = observed["observation"].pop("image", None)
+        image = observation.pop("image", None)
         if image is not None:
             content.append({"type": "image", "data": image, "mimeType": "image/png"})
+        # Invalid arguments are an invalid reply, and MCP clients also get the error flag.
+        is_error = not isinstance(reply, str)
         return {"content": content, "structured_content": observed, "data": text, "is_error": is_error}
-
-
-def _name_call(observation: dict[str, Any], tool: Tool) -> None:
-    """Put the call of a tool in place of the form of a reply, in each text of an observation."""
-    for texts, key in (
-        (observation, "text"),
-        (observation["messages"][0], "content"),
-        (observation["info"], "invalid_reply"),
-    ):
-        texts[key] = trl.with_tool_call(texts[key], tool.call, keeps_form=tool.name == REPLY)
 
 
 SESSION, VERSION = "mcp-session-id", "mcp-protocol-version"
