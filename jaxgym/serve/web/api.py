@@ -163,12 +163,10 @@ class Api:
         self, method: str, path: str, query: bytes, body: bytes, owner: str | None
     ) -> Response | tuple[int, Any]:
         """Return the response to a call, or its status and content."""
+        method, path = "GET" if method == "HEAD" else method, path.rstrip("/") or "/"
         known = self._routes.get((method, path))
         if known is None:
-            method, place = "GET" if method == "HEAD" else method, path.rstrip("/") or "/"
-            known = self._routes.get((method, place))
-        if known is None:
-            is_known = any((path.rstrip("/") or "/") == place for _, place in self._routes)
+            is_known = any(path == place for _, place in self._routes)
             status, said = (_NOT_ALLOWED, "Method Not Allowed") if is_known else (_NOT_FOUND, "Not Found")
             return status, {self.fault_key: said}
         read, call = known
