@@ -304,6 +304,8 @@ def test_the_bound_address_is_known_and_behind_a_wildcard_the_one_that_was_calle
     assert status("[fd00::1]:80", "::", "fd00::1") == 200
     assert status("10.1.2.4", "0.0.0.0", "10.1.2.3") == 403
     assert status("rebound.example", "0.0.0.0", "rebound.example") == 403
+    for host in ("", "!.rebound.example", "!.rebound.example:8000"):
+        assert status(host, "", "10.1.2.3") == 403
 
 
 @pytest.mark.parametrize("name", ["http://box", "box:80", "box/path", "", "a b"])

@@ -47,7 +47,8 @@ class Guard:
         self._app, self._max_bytes, self._has_page = app, serving.max_kilobytes * KILOBYTE, serving.page
         self._expected = tokens_of(serving)
         self._allowed = frozenset(name.lower() for name in serving.allowed_host)
-        self._own = self._allowed | _LOOPBACK | {serving.host.lower()}
+        # A header that is no authority has the empty name, which `--host ""` would allow.
+        self._own = (self._allowed | _LOOPBACK | {serving.host.lower()}) - {""}
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Reject a request, or pass it to the app."""
@@ -85,7 +86,7 @@ class Guard:
 
     def _is_own(self, host: bytes, scope: Mapping[str, Any]) -> bool:
         """Return whether `Host` names this server, as a protection against DNS rebinding."""
-        name = _name_of(host)
+        name, _ = _name_and_port(host)
         if name in self._own or name.endswith(".localhost"):
             return True
         try:
@@ -98,10 +99,11 @@ class Guard:
     def _is_own_page(self, origin: bytes, host: bytes | None, scope: Mapping[str, Any]) -> bool:
         """Return whether `Origin` is a page of this server or of an allowed host."""
         authority = origin.partition(b"://")[2]
+        name, port = _name_and_port(authority)
         # Pages of another port of this machine belong to another server, so they are foreign.
-        if host is not None and _port_of(authority) == _port_of(host):
-            return bool(authority) and self._is_own(authority, scope)
-        return bool(authority) and _name_of(authority) in self._allowed
+        if host is not None and port == _name_and_port(host)[1]:
+            return self._is_own(authority, scope)
+        return name in self._allowed
 
     def _check_token(self, scope: Mapping[str, Any]) -> None:
         if self._expected is None or scope["path"] == "/health" or (self._has_page and is_page_request(scope)):
@@ -133,13 +135,8 @@ async def _reject(error: HTTPException, scope: Scope, receive: Receive, send: Se
     await response(scope, receive, send)  # a WebSocket that is not accepted yet can be answered over HTTP
 
 
-def _port_of(authority: bytes) -> bytes:
-    found = _AUTHORITY.fullmatch(authority)
-    return (found and found[3]) or b""
-
-
 @functools.lru_cache(_MOST_NAMES)
-def _name_of(authority: bytes) -> str:
-    """Return the name in `NAME`, `NAME:PORT` or `[ADDRESS]:PORT`, in lower case; empty if it has another form."""
+def _name_and_port(authority: bytes) -> tuple[str, bytes]:
+    """Return the name, in lower case, and the port of `NAME`, `NAME:PORT` or `[ADDRESS]:PORT`; both can be empty."""
     found = _AUTHORITY.fullmatch(authority)
-    return "" if found is None else (found[1] or found[2]).decode().lower().removesuffix(".")
+    return ("", b"") if found is None else ((found[1] or found[2]).decode().lower().removesuffix("."), found[3] or b"")
