@@ -4,6 +4,7 @@ Trainers do not always close episodes, so the shared pool closes idle sessions. 
 opens another session and repeats its replies: the same seed and replies give the same texts and rewards.
 """
 
+import contextlib
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -166,10 +167,8 @@ class Episode:
     def _give_back(self) -> None:
         session, self._session = self._session, None
         if session is not None:
-            try:
+            with contextlib.suppress(UnknownSessionError):  # the pool has closed it because it was idle
                 self._pool.close([session])
-            except UnknownSessionError:  # the pool has closed it because it was idle
-                return
 
     def _started(self, opening: Opening) -> Opening:
         self._session, self.seed, self.opening = opening.id, opening.seed, opening

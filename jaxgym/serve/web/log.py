@@ -45,11 +45,7 @@ class StderrHandler(logging.Handler):
 
 def log_to_stderr() -> None:
     """Send log records to stderr unless the process has configured its logging."""
-    root = logging.getLogger()
-    if not root.handlers:
-        handler = StderrHandler()
-        handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-        root.addHandler(handler)
+    logging.basicConfig(format="%(levelname)s: %(message)s", handlers=[StderrHandler()])
 
 
 def keep_standard_descriptors() -> None:
