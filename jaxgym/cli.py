@@ -10,7 +10,6 @@ import tyro
 from jaxgym import interrupts
 from jaxgym.errors import ActionError, ContractError, LevelError, OptionError, UnknownIdError
 from jaxgym.flags import Dataset, Demos, Eval, FailureError, List, Play, Record, Rollout, Serve, Show, Talk
-from jaxgym.serve.command import run as run_server
 from jaxgym.serve.web.serving import use_cpu_by_default
 
 MISUSED, FAILED = 2, 1
@@ -22,9 +21,6 @@ def run(argv: Sequence[str] | None = None) -> str:
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] in (["rollout"], ["dataset"]):
         _check_order(argv, "--env" if argv[0] == "rollout" else "--game")
-    if argv[:1] == ["serve"]:
-        run_server(argv[1:])
-        return ""
     kinds = {"list": List, "show": Show, "record": Record, "play": Play, "demos": Demos, "talk": Talk}
     kinds |= {"rollout": Rollout, "eval": Eval, "dataset": Dataset, "serve": Serve}
     arguments = tyro.extras.subcommand_cli_from_dict(kinds, prog="jaxgym", args=argv, description=__doc__)
