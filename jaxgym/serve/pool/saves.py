@@ -32,6 +32,7 @@ _VERSION = 1
 _NAME = b"jaxgym sessions "
 _MOST_GAMES = 64
 _NUMBERS = (int, float)
+_TEXT, _TUPLE = (str, type(None)), (tuple, type(None))
 _SCALARS = (type(None), bool, *_NUMBERS, str)
 _ARRAY_KINDS = "biuf"
 _IMAGE_AXES = 3
@@ -153,72 +154,56 @@ def _read(body: Any) -> Save:
 
 
 def _read_game(fields: Any) -> SavedGame:
-    env_id, options, text_version, layout = _checked(fields, list)
-    return SavedGame(_checked(env_id, str), _checked(options, dict), _checked(text_version, int), _checked(layout, str))
+    return SavedGame(*_each(_checked(fields, list), str, dict, int, str))
 
 
 def _read_session(fields: Any, num_games: int) -> SavedSession:
-    game, seed, now, past = _checked(fields, tuple)
-    if _checked(game, int) not in range(num_games) or _checked(seed, int) not in range(2 * SPLIT_SIZE):
+    game, seed, now, past = _each(_checked(fields, tuple), int, int, tuple, tuple)
+    if game not in range(num_games) or seed not in range(2 * SPLIT_SIZE):
         raise ValueError("a game or a seed is out of range")
-    return SavedSession(game, seed, _read_snapshot(now), tuple(map(_read_snapshot, _checked(past, tuple))))
+    return SavedSession(game, seed, _read_snapshot(now), tuple(map(_read_snapshot, past)))
 
 
 def _read_snapshot(fields: Any) -> SessionSnapshot:
-    text, number, total, last, tracker, history, state, output = _checked(fields, tuple)
-    record = SessionRecord(
-        _checked(text, str, type(None)),
-        _checked(number, int),
-        _checked(total, *_NUMBERS),
-        None if last is None else _read_result(last),
-        _checked(tracker, tuple, type(None)),
-        None if history is None else _read_history(history),
-    )
-    return SessionSnapshot(record, _checked(state, bytes), _checked(output, bytes))
+    kinds = (_TEXT, int, _NUMBERS, _TUPLE, _TUPLE, _TUPLE, bytes, bytes)
+    text, number, total, last, tracker, history, state, output = _each(_checked(fields, tuple), *kinds)
+    last = None if last is None else _read_result(last)
+    history = None if history is None else _read_history(history)
+    return SessionSnapshot(SessionRecord(text, number, total, last, tracker, history), state, output)
 
 
-def _read_history(fields: Any) -> tuple[int, str, tuple[Any, ...]]:
-    episode, opening, turns = _checked(fields, tuple)
-    if len(_checked(turns, tuple)) > TURNS:
+def _read_history(fields: tuple[Any, ...]) -> tuple[int, str, tuple[Any, ...]]:
+    episode, opening, turns = _each(fields, int, str, tuple)
+    if len(turns) > TURNS:
         raise ValueError("a history is too long")
-    for number, reply, text, reward, invalid_reply in turns:
-        _checked(number, int)
-        _checked(reply, str)
-        _checked(text, str)
-        _checked(reward, *_NUMBERS)
-        _checked(invalid_reply, str, type(None))
-    return _checked(episode, int), _checked(opening, str), turns
+    for turn in turns:
+        _each(_checked(turn, tuple), int, str, str, _NUMBERS, _TEXT)
+    return episode, opening, turns
 
 
-def _read_result(fields: Any) -> TurnResult:
-    *others, image = _checked(fields, tuple)
-    result = TurnResult(*others)
-    _checked(result.text, str)
-    _checked(result.invalid_reply, str, type(None))
-    _checked(result.number, int)
-    for number in (result.reward, result.total_reward):
-        _checked(number, *_NUMBERS)
-    for flag in (result.terminated, result.truncated, result.is_solved):
-        _checked(flag, bool)
-    for name, part in _checked(result.components, dict).items():
+def _read_result(fields: tuple[Any, ...]) -> TurnResult:
+    kinds = (str, _NUMBERS, bool, bool, int, _TEXT, dict, _NUMBERS, bool, dict, _TUPLE)
+    result = TurnResult(*_each(fields, *kinds))
+    for name, part in result.components.items():
+        _each((name, part), str, _NUMBERS)
+    for name in result.info:
         _checked(name, str)
-        _checked(part, *_NUMBERS)
-    for name in _checked(result.info, dict):
-        _checked(name, str)
-    return result._replace(image=None if image is None else _read_frame(image))
+    return result._replace(image=None if result.image is None else _read_frame(result.image))
 
 
 def _read_frame(fields: Any) -> Any:
-    pixels, scale = _checked(fields, tuple)
-    is_frame = isinstance(pixels, np.ndarray) and pixels.dtype == np.uint8 and pixels.ndim == _IMAGE_AXES
-    if (
-        not is_frame
-        or not pixels.size
-        or pixels.shape[-1] != len("RGB")
-        or _checked(scale, int) not in range(1, MOST_SCALE + 1)
-    ):
+    pixels, scale = _each(fields, np.ndarray, int)
+    is_frame = pixels.dtype == np.uint8 and pixels.ndim == _IMAGE_AXES and pixels.shape[-1] == len("RGB")
+    if not is_frame or not pixels.size or scale not in range(1, MOST_SCALE + 1):
         raise ValueError("an image is no frame")
     return Frame(pixels, scale)
+
+
+def _each(values: Sequence[Any], *kinds: type | tuple[type, ...]) -> Sequence[Any]:
+    """Return values, each of which has to be of its kind."""
+    for value, kind in zip(values, kinds, strict=True):
+        _checked(value, *(kind if isinstance(kind, tuple) else (kind,)))
+    return values
 
 
 def _checked(value: Any, *kinds: type) -> Any:
