@@ -229,8 +229,9 @@ class Programs:
 
     def copy(self, table: jax.Array, source: int, slots: np.ndarray) -> jax.Array:
         """Copy one row to n other rows; return the table."""
+        row = _read(table, np.asarray([source], np.int32))
         for part, _ in self._parts(slots):
-            table = _copy(table, np.int32(source), part)
+            table = _write(table, part, row)
         return table
 
     def read(self, table: jax.Array, slots: np.ndarray) -> np.ndarray:
@@ -284,12 +285,6 @@ class Programs:
 def _up_to(capacity: int, sizes: Sequence[int]) -> Sequence[int]:
     """Return the batch sizes for a capacity; the last one can be larger if the capacity fills half of it."""
     return sizes[: 1 + sum(_FILLED * size <= capacity for size in sizes[1:])]
-
-
-@partial(jax.jit, donate_argnums=0)
-def _copy(table: jax.Array, source: jax.Array, slots: jax.Array) -> jax.Array:
-    row = table.at[source].get(mode="clip")
-    return table.at[slots].set(jnp.broadcast_to(row, (len(slots), len(row))), mode="drop")
 
 
 @jax.jit
