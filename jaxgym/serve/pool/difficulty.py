@@ -3,6 +3,7 @@
 A group is a number of episodes on one level, as GRPO compares them. All episodes of a group have the same difficulty.
 """
 
+import dataclasses
 import re
 import threading
 from collections import OrderedDict, deque
@@ -12,7 +13,7 @@ from typing import Any
 from jaxgym import registry, text
 from jaxgym.errors import OptionError
 from jaxgym.options import check_names
-from jaxgym.serve.sessions import RANGE, SESSION_OPTIONS
+from jaxgym.serve.sessions import SESSION_OPTIONS
 
 LOW, HIGH = 0.3, 0.7
 """Success below which the difficulty falls, and above which it rises."""
@@ -24,6 +25,7 @@ OPTIONS = ("adapt", "adapt_group")
 """The session options of the controller."""
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class EpisodeGroup:
     """Episodes on one level with one difficulty.
 
@@ -33,12 +35,9 @@ class EpisodeGroup:
         results: Success of each episode that has ended.
     """
 
-    __slots__ = ("results", "started", "value")
-
-    def __init__(self, value: int):
-        """Make a group without episodes."""
-        self.value, self.started = value, 0
-        self.results: list[bool] = []
+    value: int
+    started: int = 0
+    results: list[bool] = dataclasses.field(default_factory=list)
 
 
 class Controller:
@@ -59,9 +58,8 @@ class Controller:
         self.option, self.value = option, easiest
         self.success: float | None = None
         self.groups = 0
-        self._values = range(
-            easiest, hardest + (1 if hardest >= easiest else -1), step if hardest >= easiest else -step
-        )
+        sign = 1 if hardest >= easiest else -1
+        self._values = range(easiest, hardest + sign, sign * step)
         self._size = group
         self._open: OrderedDict[int, EpisodeGroup] = OrderedDict()
         self._recent: deque[EpisodeGroup] = deque(maxlen=max(_MOST // group, 1))
@@ -115,10 +113,8 @@ def controller_of(env_id: str, options: Mapping[str, Any]) -> Controller:
         kind = SESSION_OPTIONS[name]
         if not kind.accepts(options.get(name, kind.default)):
             raise OptionError(f"{env_id}: {name}: expected {kind.allowed}, got {options[name]!r}.")
-    found = re.fullmatch(RANGE, options["adapt"])
-    if found is None:
-        raise OptionError(f"{env_id}: adapt: expected a range, got {options['adapt']!r}.")
-    option, easiest, hardest, step = found[1], int(found[2]), int(found[3]), int(found[4] or 1)
+    option, *numbers = re.split("[=:]", options["adapt"])
+    easiest, hardest, step = (*map(int, numbers), 1)[:3]
     if option in options:
         raise OptionError(f"{env_id}: expected {option} in adapt only, got {option}={options[option]!r}. Leave it out.")
     for value in (easiest, hardest):
