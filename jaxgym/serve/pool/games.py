@@ -14,7 +14,7 @@ import numpy as np
 from jaxgym.errors import ContractError, OptionError
 from jaxgym.serve.images import Frame
 from jaxgym.serve.pool.programs import Programs, StepOutput
-from jaxgym.serve.pool.session import History, Session, SessionSnapshot
+from jaxgym.serve.pool.session import Session, SessionSnapshot
 from jaxgym.serve.sessions import SessionOptions, TurnResult, repeated
 from jaxgym.text import InvalidReply, ParsedAction, RewardTracker, TextInterface, Turns, contract
 from jaxgym.text.replies import without_form
@@ -283,8 +283,9 @@ class GameTable:
         texts = self._respond_all(turns, self.params)
         components = self._components(sessions, turns, asked)
         results = self._results(sessions, turns, texts, components, reasons, output.info, images())
-        if sessions[0].history is not None:
-            History.add_all([session.history for session in sessions], replies, results)
+        if sessions[0].history is not None:  # of all sessions or of none
+            for session, reply, result in zip(sessions, replies, results, strict=True):
+                session.history.add(reply, result)  # pyright: ignore[reportOptionalMemberAccess]
         for session, snapshot in zip(sessions, before, strict=False):
             if session.past is not None:
                 session.past.append(snapshot)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from jaxgym.serve.sessions import TurnResult
@@ -83,16 +83,11 @@ class History:
         made._turns.extend(turns)
         return made
 
-    @staticmethod
-    def add_all(
-        histories: Iterable["History | None"], replies: Iterable[str | InvalidReply], results: Iterable[TurnResult]
-    ) -> None:
-        """Add one turn to each of several histories."""
-        for history, reply, result in zip(histories, replies, results, strict=True):
-            if history is not None:
-                said = reply if isinstance(reply, str) else reply.reason
-                turn = (result.number, said[:LONGEST], result.text[:LONGEST], result.reward, result.invalid_reply)
-                history._turns.append(turn)
+    def add(self, reply: str | InvalidReply, result: TurnResult) -> None:
+        """Add a turn."""
+        said = reply if isinstance(reply, str) else reply.reason
+        turn = (result.number, said[:LONGEST], result.text[:LONGEST], result.reward, result.invalid_reply)
+        self._turns.append(turn)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
