@@ -11,8 +11,8 @@ from jaxgym.options import is_integer
 from jaxgym.serve.errors import CapacityError, RequestError
 from jaxgym.serve.pool import saves
 from jaxgym.serve.pool.games import GameTable
-from jaxgym.serve.pool.open_sessions import OpenSessions
-from jaxgym.serve.pool.saves import Save, SavedGame, SavedSession
+from jaxgym.serve.pool.open_sessions import OpenSessions, per_game
+from jaxgym.serve.pool.saves import SavedGame, SavedSession
 from jaxgym.serve.pool.session import LONGEST, History, Session, SessionSnapshot
 from jaxgym.text import RewardTracker
 
@@ -124,15 +124,11 @@ class Branches(OpenSessions):
         with self._calls:
             sessions = self._sessions_of(ids)
             games = list(dict.fromkeys(session.game for session in sessions))
-            now: dict[int, SessionSnapshot] = {}
-            for game in games:
-                own = [session for session in sessions if session.game is game]
-                now.update(zip([id(session) for session in own], game.snapshots(own), strict=True))
             saved = [
-                SavedSession(games.index(session.game), session.seed, now[id(session)], tuple(session.past or ()))
-                for session in sessions
+                SavedSession(games.index(session.game), session.seed, now, tuple(session.past or ()))
+                for session, now in zip(sessions, per_game("snapshots", sessions), strict=True)
             ]
-        return saves.encode(Save([_saved_game(game) for game in games], saved), key)
+        return saves.encode(list(map(_saved_game, games)), saved, key)
 
     def load(self, data: bytes, key: bytes = b"") -> list[str]:
         """Open the sessions of `save`, which continue exactly where they were.
@@ -149,15 +145,15 @@ class Branches(OpenSessions):
             CapacityError: If the pool has no room for the sessions.
             UnknownIdError, OptionError, LevelError: If a game can't be made here; see `SessionPool.prepare`.
         """
-        save = saves.decode(data, key)
-        if len(save.sessions) > self.capacity:
-            raise CapacityError(f"expected at most {self.capacity} sessions, got {len(save.sessions)} saved ones.")
-        games = [self._loaded_game(saved) for saved in save.games]
-        parts = [[saved for saved in save.sessions if saved.game == number] for number in range(len(games))]
+        saved_games, saved_sessions = saves.decode(data, key)
+        if len(saved_sessions) > self.capacity:
+            raise CapacityError(f"expected at most {self.capacity} sessions, got {len(saved_sessions)} saved ones.")
+        games = list(map(self._loaded_game, saved_games))
+        parts = [[saved for saved in saved_sessions if saved.game == number] for number in range(len(games))]
         trackers = [_trackers_of(game, part) for game, part in zip(games, parts, strict=True)]
         with self._calls:
             used = time.monotonic()
-            self._check_room(len(save.sessions), used)
+            self._check_room(len(saved_sessions), used)
             opened = dict[int, Session]()
             try:
                 for game, part, own in zip(games, parts, trackers, strict=True):
@@ -172,8 +168,8 @@ class Branches(OpenSessions):
                 for session in opened.values():
                     session.game.give_back(session)
                 raise
-            ids = [self._new_id() for _ in save.sessions]
-            self._sessions.update(zip(ids, (opened[id(saved)] for saved in save.sessions), strict=True))
+            ids = [self._new_id() for _ in saved_sessions]
+            self._sessions.update(zip(ids, (opened[id(saved)] for saved in saved_sessions), strict=True))
         return ids
 
     def _loaded_game(self, saved: SavedGame) -> GameTable:

@@ -158,7 +158,7 @@ class OpenSessions:
         for session in sessions:
             session.used = used
         counted = [session for session in sessions if session.count is not None] if self._controllers else ()
-        results = _per_game("step", sessions, replies)
+        results = per_game("step", sessions, replies)
         for session in counted:
             if session.last is not None:
                 session.count_end(session.last.is_solved)
@@ -168,7 +168,7 @@ class OpenSessions:
         used = time.monotonic()
         for session, seed in zip(sessions, seeds, strict=True):
             session.seed, session.used = seed, used
-        return list(map(opening_of, ids, sessions, _per_game("start", sessions)))
+        return list(map(opening_of, ids, sessions, per_game("start", sessions)))
 
     def _close_idle(self, now: float) -> int:
         if self.idle_seconds is None:
@@ -220,7 +220,7 @@ class OpenSessions:
             return [self._session(session_id) for session_id in ids]
 
 
-def _per_game(method: str, sessions: Sequence[Session], *columns: Sequence[Any]) -> list[Any]:
+def per_game(method: str, sessions: Sequence[Session], *columns: Sequence[Any]) -> list[Any]:
     """Call a method of each game for its sessions, with their entries of the columns; return a result for each."""
     if len({session.game for session in sessions}) == 1:
         return getattr(sessions[0].game, method)(sessions, *columns)

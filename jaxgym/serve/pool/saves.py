@@ -63,32 +63,25 @@ class SavedSession(NamedTuple):
     past: tuple[SessionSnapshot, ...]
 
 
-class Save(NamedTuple):
-    """Saved sessions and their games."""
-
-    games: Sequence[SavedGame]
-    sessions: Sequence[SavedSession]
-
-
-def encode(save: Save, key: bytes) -> bytes:
-    """Return saved sessions as bytes.
+def encode(games: Sequence[SavedGame], sessions: Sequence[SavedSession], key: bytes) -> bytes:
+    """Return saved sessions and their games as bytes.
 
     Raises:
         RequestError: If a value is no plain data, or the result is too large.
     """
-    games = [_game_fields(game) for game in save.games]
-    sessions = [
+    parts = [
         (session.game, session.seed, _snapshot_fields(session.now), tuple(map(_snapshot_fields, session.past)))
-        for session in save.sessions
+        for session in sessions
     ]
-    body = json.dumps({"games": games, "sessions": [_to_json(session) for session in sessions]}).encode("ascii")
+    content = {"games": list(map(_game_fields, games)), "sessions": list(map(_to_json, parts))}
+    body = json.dumps(content).encode("ascii")
     if len(body) > MOST_SAVED_BYTES:
         raise RequestError(f"ids: expected at most {MOST_SAVED_BYTES} bytes, got {len(body)}. Save fewer sessions.")
     return _header(body, key) + body
 
 
-def decode(data: bytes, key: bytes) -> Save:
-    """Return the sessions in bytes.
+def decode(data: bytes, key: bytes) -> tuple[list[SavedGame], list[SavedSession]]:
+    """Return the games and the sessions in bytes.
 
     Raises:
         RequestError: If these are not the bytes of `encode` with this key.
@@ -143,14 +136,14 @@ def _snapshot_fields(snapshot: SessionSnapshot) -> tuple[Any, ...]:
     return (*snapshot.record._replace(last=fields), snapshot.state, snapshot.output)
 
 
-def _read(body: Any) -> Save:
+def _read(body: Any) -> tuple[list[SavedGame], list[SavedSession]]:
     games = [_read_game(fields) for fields in _checked(body["games"], list)]
     if len(games) > _MOST_GAMES:
         raise ValueError(f"more than {_MOST_GAMES} games")
     sessions = [_read_session(_from_json(fields), len(games)) for fields in _checked(body["sessions"], list)]
     if {session.game for session in sessions} != set(range(len(games))):
         raise ValueError("a game has no session")
-    return Save(games, sessions)
+    return games, sessions
 
 
 def _read_game(fields: Any) -> SavedGame:
