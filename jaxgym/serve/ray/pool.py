@@ -91,6 +91,9 @@ class RayPool:
             raise RequestError(f"capacity: expected an integer of at least {num_actors}, got {capacity!r}.")
         self._ray = _imported_ray()
         self._next = itertools.count(random.randrange(num_actors))  # other processes begin with other actors
+        # The actors leave the accelerators to other processes. XLA makes one thread for each core of the machine unless
+        # `NPROC` is the number of threads. Both variables have to be set before the process imports JAX.
+        variables = {"JAX_PLATFORMS": "cpu", "NPROC": str(max(1, int(num_cpus)))}
         make = self._ray.remote(Actor).options
         self._actors: list[Any] = [
             make(
@@ -99,7 +102,7 @@ class RayPool:
                 max_restarts=-1,
                 num_cpus=num_cpus,
                 scheduling_strategy="SPREAD",
-                runtime_env={"env_vars": _environment(num_cpus)},
+                runtime_env={"env_vars": variables},
             ).remote(number, -(-capacity // num_actors), idle_seconds)
             for number in range(num_actors)
         ]
@@ -306,15 +309,6 @@ class RayPool:
             ) from error
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None
-
-
-def _environment(num_cpus: float) -> dict[str, str]:
-    """Return the environment variables of an actor.
-
-    It leaves the accelerators of the machine to other processes. XLA makes one thread for each core of the machine
-    unless `NPROC` is the number of threads. Both variables have to be set before the process imports JAX.
-    """
-    return {"JAX_PLATFORMS": "cpu", "NPROC": str(max(1, int(num_cpus)))}
 
 
 _sharing = threading.Lock()
