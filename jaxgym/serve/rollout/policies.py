@@ -164,7 +164,11 @@ _FIXES = {
 
 
 class EndpointPolicy(Policy):
-    """Policy that requests chat completions; for one event loop."""
+    """Policy that requests chat completions; for one event loop.
+
+    Attributes:
+        model: The model's name; None before the first reply if the endpoint selects it.
+    """
 
     def __init__(
         self,
@@ -193,14 +197,9 @@ class EndpointPolicy(Policy):
             raise ImportError(extras.missing("rollout", "openai")) from error
         key = api_key or os.environ.get("OPENAI_API_KEY") or "none"
         self._client = self._openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0, timeout=timeout_seconds)
-        self._url, self._model, self._sampling = url, model, dict(sampling or {})
+        self._url, self.model, self._sampling = url, model, dict(sampling or {})
         self._naming = asyncio.Lock()
         self._has_replied = False
-
-    @property
-    def model(self) -> str | None:
-        """The model's name; None before the first reply if the endpoint selects it."""
-        return self._model
 
     async def reply(self, request: Request) -> Choice:
         """Return the completion of a chat, or raise `PolicyError` if the endpoint fails or returns something else.
@@ -249,12 +248,12 @@ class EndpointPolicy(Policy):
 
     async def _name(self) -> str:
         async with self._naming:
-            if self._model is None:
+            if self.model is None:
                 listed = await self._client.models.list()
                 if not listed.data:
                     raise PolicyError(f"{self._url} lists no model. Pass --model-name.", is_final=True)
-                self._model = str(listed.data[0].id)
-            return self._model
+                self.model = str(listed.data[0].id)
+            return self.model
 
 
 def _tokens(usage: Any, name: str) -> int | None:
