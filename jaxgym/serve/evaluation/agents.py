@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from jaxgym.errors import OptionError
@@ -17,11 +16,7 @@ class Agent(Player):
     """Flags of an agent; exactly one of `model`, `folder` and `make` is given.
 
     Attributes:
-        model: "expert", "random", or the URL of an OpenAI-compatible endpoint.
-        folder: Folder of a local model.
-        name: Name of the model at the endpoint; None uses the first that it lists.
-        temperature: Sampling temperature.
-        max_tokens: Maximum number of tokens of a reply.
+        model, folder, name, temperature, max_tokens: See `jaxgym.serve.rollout.command.Player`.
         top_p: Probability mass of nucleus sampling; None leaves it to the model.
         sampling_seed: Seed of the sampling; None leaves it to the model.
         python: Name of the agent in Python, `module:Class` with its arguments.
@@ -29,11 +24,6 @@ class Agent(Player):
             for one episode.
     """
 
-    model: str = ""
-    folder: Path | None = None
-    name: str | None = None
-    temperature: float = 1.0
-    max_tokens: int = 512
     top_p: float | None = None
     sampling_seed: int | None = None
     python: str = ""
@@ -69,12 +59,6 @@ class Agent(Player):
             made = self.make()
             return made if isinstance(made, Policy) else EpisodeAgents(self.make, made)
         return super().policy(run_settings, seed)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The flags that determine the replies, in JSON."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "make"}
-        return {**fields, "folder": None if self.folder is None else str(self.folder)}
 
 
 class EpisodeAgents(Policy):

@@ -49,13 +49,21 @@ _MOST_REASONS = 3
 
 @dataclasses.dataclass(frozen=True)
 class Player:
-    """Flags of the policy; `model` is "expert", "random" or a URL, and empty for a local model in `folder`."""
+    """Flags of the policy; exactly one of `model` and `folder` is given.
 
-    model: str
-    folder: Path | None
-    name: str | None
-    temperature: float
-    max_tokens: int
+    Attributes:
+        model: "expert", "random", or the URL of an OpenAI-compatible endpoint.
+        folder: Folder of a local model.
+        name: Name of the model at the endpoint; None uses the first that it lists.
+        temperature: Sampling temperature.
+        max_tokens: Maximum number of tokens of a reply.
+    """
+
+    model: str = ""
+    folder: Path | None = None
+    name: str | None = None
+    temperature: float = 1.0
+    max_tokens: int = 512
 
     def __post_init__(self) -> None:
         """Validate the sampling."""
@@ -68,6 +76,12 @@ class Player:
     def sampling(self) -> dict[str, Any]:
         """Arguments of `local_model` and of a completion of an endpoint."""
         return {"temperature": self.temperature, "max_tokens": self.max_tokens}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The flags that determine the replies, in JSON."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.compare}
+        return {**fields, "folder": None if self.folder is None else str(self.folder)}
 
     def policy(self, run_settings: RolloutSettings, seed: int) -> Policy:
         """Return the policy.
@@ -144,7 +158,7 @@ def play(
     history = {"history_turns": run_settings.history_turns, "history_images": run_settings.history_images}
     settings = {
         "rows": list(rows),
-        "player": {**dataclasses.asdict(player), "folder": None if player.folder is None else str(player.folder)},
+        "player": player.settings,
         "max_turns": run_settings.max_turns,
         **{name: value for name, value in history.items() if value is not None},
         "rewards": dict(zip(blend.columns, blend.weights, strict=True)),
