@@ -1,6 +1,5 @@
 """Copies of open sessions: branches of an episode, saved sessions, and turns that are taken back."""
 
-import itertools
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -14,7 +13,6 @@ from jaxgym.serve.pool.games import GameTable
 from jaxgym.serve.pool.open_sessions import OpenSessions, per_game
 from jaxgym.serve.pool.saves import SavedGame, SavedSession
 from jaxgym.serve.pool.session import LONGEST, History, Session, SessionSnapshot
-from jaxgym.text import RewardTracker
 
 
 class Branches(OpenSessions):
@@ -100,10 +98,10 @@ class Branches(OpenSessions):
                     "SessionPool(undo_turns=...)."
                 )
             session.used = time.monotonic()
-            session.game.restore([session], [past[-turns]])
+            (text,) = session.game.restore([session], [past[-turns]])
             for _ in range(turns):
                 session.past.pop()  # pyright: ignore[reportOptionalMemberAccess]
-            return session.text or ""
+            return text or ""
 
     def save(self, ids: Sequence[str], key: bytes = b"") -> bytes:
         """Return several sessions as bytes, for `load` in this or another process.
@@ -123,10 +121,11 @@ class Branches(OpenSessions):
         """
         with self._calls:
             sessions = self._sessions_of(ids)
-            games = list(dict.fromkeys(session.game for session in sessions))
+            owners = [session.game for session in sessions]
+            games = list(dict.fromkeys(owners))
             saved = [
                 SavedSession(games.index(session.game), session.seed, now, tuple(session.past or ()))
-                for session, now in zip(sessions, per_game("snapshots", sessions), strict=True)
+                for session, now in zip(sessions, per_game("snapshots", owners, sessions), strict=True)
             ]
         return saves.encode(list(map(_saved_game, games)), saved, key)
 
@@ -149,27 +148,24 @@ class Branches(OpenSessions):
         if len(saved_sessions) > self.capacity:
             raise CapacityError(f"expected at most {self.capacity} sessions, got {len(saved_sessions)} saved ones.")
         games = list(map(self._loaded_game, saved_games))
-        parts = [[saved for saved in saved_sessions if saved.game == number] for number in range(len(games))]
-        trackers = [_trackers_of(game, part) for game, part in zip(games, parts, strict=True)]
+        owners = [games[saved.game] for saved in saved_sessions]
+        trackers = per_game("trackers_of", owners, saved_sessions)
         with self._calls:
             used = time.monotonic()
             self._check_room(len(saved_sessions), used)
-            opened = dict[int, Session]()
+            sessions = [game.take(saved.seed, used) for game, saved in zip(owners, saved_sessions, strict=True)]
             try:
-                for game, part, own in zip(games, parts, trackers, strict=True):
-                    sessions = [game.take(saved.seed, used) for saved in part]
-                    opened |= zip(map(id, part), sessions, strict=True)
-                    for session, saved, tracker in zip(sessions, part, own, strict=True):
-                        session.reward_tracker = tracker
-                        if self._undo_turns:
-                            session.past = deque(map(self._kept, saved.past), maxlen=self._undo_turns)
-                    game.restore(sessions, [self._kept(saved.now) for saved in part])
+                for session, saved, tracker in zip(sessions, saved_sessions, trackers, strict=True):
+                    session.reward_tracker = tracker
+                    if self._undo_turns:
+                        session.past = deque(map(self._kept, saved.past), maxlen=self._undo_turns)
+                per_game("restore", owners, sessions, [self._kept(saved.now) for saved in saved_sessions])
             except BaseException:
-                for session in opened.values():
+                for session in sessions:
                     session.game.give_back(session)
                 raise
-            ids = [self._new_id() for _ in saved_sessions]
-            self._sessions.update(zip(ids, (opened[id(saved)] for saved in saved_sessions), strict=True))
+            ids = [self._new_id() for _ in sessions]
+            self._sessions.update(zip(ids, sessions, strict=True))
         return ids
 
     def _loaded_game(self, saved: SavedGame) -> GameTable:
@@ -195,18 +191,3 @@ class Branches(OpenSessions):
 
 def _saved_game(game: GameTable) -> SavedGame:
     return SavedGame(game.env_id, game.options, game.text_version, game.layout)
-
-
-def _trackers_of(game: GameTable, part: Sequence[SavedSession]) -> list[RewardTracker]:
-    """Return a reward tracker for each saved session of a game.
-
-    Raises:
-        RequestError: If a snapshot is none of this game.
-    """
-    snapshots = [snapshot for saved in part for snapshot in (saved.now, *saved.past)]
-    try:
-        trackers = game.trackers_of(snapshots)
-    except ValueError as error:
-        raise RequestError(f"data: {game.env_id}: {error}") from error
-    starts = itertools.accumulate((1 + len(saved.past) for saved in part), initial=0)
-    return [trackers[start] for start, _ in zip(starts, part, strict=False)]

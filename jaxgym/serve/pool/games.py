@@ -12,8 +12,10 @@ import jax
 import numpy as np
 
 from jaxgym.errors import ContractError, OptionError
+from jaxgym.serve.errors import RequestError
 from jaxgym.serve.images import Frame
 from jaxgym.serve.pool.programs import Programs, StepOutput
+from jaxgym.serve.pool.saves import SavedSession
 from jaxgym.serve.pool.session import Session, SessionSnapshot
 from jaxgym.serve.sessions import SessionOptions, TurnResult, repeated
 from jaxgym.text import InvalidReply, ParsedAction, RewardTracker, TextInterface, Turns, contract
@@ -190,23 +192,26 @@ class GameTable:
             SessionSnapshot(session.record(), state.tobytes(), output.tobytes()) for session, (state, output) in pairs
         ]
 
-    def restore(self, sessions: Sequence[Session], snapshots: Sequence[SessionSnapshot]) -> None:
-        """Set everything that several different sessions have."""
+    def restore(self, sessions: Sequence[Session], snapshots: Sequence[SessionSnapshot]) -> list[str | None]:
+        """Set everything that several different sessions have; return their texts."""
         slots = np.asarray([session.slot for session in sessions], np.int32)
         self._rows[slots] = _stacked([snapshot.output for snapshot in snapshots])
         self._table = self._programs.write(self._table, slots, _stacked([snapshot.state for snapshot in snapshots]))
         for session, snapshot in zip(sessions, snapshots, strict=True):
             session.restore(snapshot.record, session.reward_tracker)
+        return [session.text for session in sessions]
 
-    def trackers_of(self, snapshots: Sequence[SessionSnapshot]) -> list[RewardTracker]:
-        """Return the reward trackers of snapshots from a file.
+    def trackers_of(self, saved: Sequence[SavedSession]) -> list[RewardTracker]:
+        """Return a reward tracker for each saved session of this game.
 
         Raises:
-            ValueError: If no text can be made of a snapshot, or a record is none of this game's trackers.
+            RequestError: If no text can be made of a snapshot, or a record is none of this game's trackers.
         """
+        past = [snapshot for each in saved for snapshot in each.past]
+        snapshots = [*(each.now for each in saved), *past]
         widths = self._programs.states.width, self._programs.output.width
         if any((len(snapshot.state), len(snapshot.output)) != widths for snapshot in snapshots):
-            raise ValueError("expected states of this game, got others.")
+            raise RequestError(f"data: {self.env_id}: expected states of this game, got others.")
         trackers = [RewardTracker() for _ in snapshots]
         indices = [index for index, snapshot in enumerate(snapshots) if snapshot.record.text is not None]
         try:
@@ -222,8 +227,10 @@ class GameTable:
                 if snapshot.record.tracker is not None:
                     tracker.check_record(*snapshot.record.tracker)
         except Exception as error:  # the contents of a file can be anything
-            raise ValueError(f"expected the record of a session, got {type(error).__name__}: {error}") from error
-        return trackers
+            raise RequestError(
+                f"data: {self.env_id}: expected the record of a session, got {type(error).__name__}: {error}"
+            ) from error
+        return trackers[: len(saved)]
 
     @property
     def layout(self) -> str:

@@ -158,7 +158,7 @@ class OpenSessions:
         for session in sessions:
             session.used = used
         counted = [session for session in sessions if session.count is not None] if self._controllers else ()
-        results = per_game("step", sessions, replies)
+        results = per_game("step", [session.game for session in sessions], sessions, replies)
         for session in counted:
             if session.last is not None:
                 session.count_end(session.last.is_solved)
@@ -168,7 +168,8 @@ class OpenSessions:
         used = time.monotonic()
         for session, seed in zip(sessions, seeds, strict=True):
             session.seed, session.used = seed, used
-        return list(map(opening_of, ids, sessions, per_game("start", sessions)))
+        images = per_game("start", [session.game for session in sessions], sessions)
+        return list(map(opening_of, ids, sessions, images))
 
     def _close_idle(self, now: float) -> int:
         if self.idle_seconds is None:
@@ -220,18 +221,18 @@ class OpenSessions:
             return [self._session(session_id) for session_id in ids]
 
 
-def per_game(method: str, sessions: Sequence[Session], *columns: Sequence[Any]) -> list[Any]:
-    """Call a method of each game for its sessions, with their entries of the columns; return a result for each."""
-    if len({session.game for session in sessions}) == 1:
-        return getattr(sessions[0].game, method)(sessions, *columns)
+def per_game(method: str, games: Sequence[GameTable], *columns: Sequence[Any]) -> list[Any]:
+    """Call a method of each game once, with its entries of the columns; return a result for each entry of `games`."""
+    if len(set(games)) == 1:
+        return getattr(games[0], method)(*columns)
     indices: dict[GameTable, list[int]] = {}
-    for index, session in enumerate(sessions):
-        indices.setdefault(session.game, []).append(index)
+    for index, game in enumerate(games):
+        indices.setdefault(game, []).append(index)
     results: dict[int, Any] = {}
     for game, own in indices.items():
-        parts = [[column[index] for index in own] for column in (sessions, *columns)]
+        parts = [[column[index] for index in own] for column in columns]
         results.update(zip(own, getattr(game, method)(*parts), strict=True))
-    return [results[index] for index in range(len(sessions))]
+    return [results[index] for index in range(len(games))]
 
 
 def opening_of(session_id: str, session: Session, image: Any) -> Opening:
