@@ -294,8 +294,7 @@ class GameTable:
             for session, reply, result in zip(sessions, replies, results, strict=True):
                 session.history.add(reply, result)  # pyright: ignore[reportOptionalMemberAccess]
         for session, snapshot in zip(sessions, before, strict=False):
-            if session.past is not None:
-                session.past.append(snapshot)
+            session.past.append(snapshot)  # pyright: ignore[reportOptionalMemberAccess]
         return [*results]
 
     def _parsed(self, reply: str | InvalidReply) -> ParsedAction | InvalidReply | ContractError:
