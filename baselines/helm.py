@@ -102,6 +102,11 @@ class FrameReader:
 
     beta: float
 
+    @property
+    def inputs_per_step(self) -> int:
+        """Number of inputs of the model for each step."""
+        return 1
+
     def __call__(self, env: Any, observation: Any, game: Any, params: HelmParams) -> jax.Array:
         """Return one embedding, (1, width)."""
         projection, inverse_norms = params.reader
@@ -119,6 +124,11 @@ class WordReader:
 
     words: StepWords
 
+    @property
+    def inputs_per_step(self) -> int:
+        """Number of inputs of the model for each step."""
+        return len(self.words.choices)
+
     def __call__(self, env: Any, observation: Any, game: Any, params: HelmParams) -> jax.Array:
         """Return K tokens, int32 (K,)."""
         chosen = self.words.indices(env.visible(env.scene(game, params.game)))
@@ -133,7 +143,7 @@ class LanguageMemory:
         env: The environment.
         model: Sizes of the language model.
         reader: The inputs of the model for each step.
-        window: Number of inputs in the model's window.
+        window: Number of steps in the model's window.
         empty: Whether empty slots of the window are attended to as zeros, as published, or masked.
     """
 
@@ -198,18 +208,24 @@ class LanguageMemory:
         seen, window = self._read(observation, game, window, params)
         return seen, HelmState(game, window), reward, terminated, truncated, info
 
+    @property
+    def _inputs_in_window(self) -> int:
+        return self.window * self.reader.inputs_per_step
+
     def _started(self, observation: Any, game: Any, params: HelmParams) -> tuple[dict[str, Any], HelmState]:
-        rows = empty_cache(self.model, 1, self.window, params.model["embedding"].dtype)
+        slots = self._inputs_in_window + self.reader.inputs_per_step - 1  # so many that a loop writes them in place
+        rows = empty_cache(self.model, 1, slots, params.model["embedding"].dtype)
         seen, window = self._read(observation, game, jax.tree.map(lambda leaf: leaf[0], rows), params)
         return seen, HelmState(game, window)
 
     def _read(
-        self, observation: Any, game: Any, window: KeyValueCache, params: HelmParams
+        self, observation: Any, game: Any, cache: KeyValueCache, params: HelmParams
     ) -> tuple[dict[str, Any], KeyValueCache]:
-        """Return the observation with the hidden state, and the window with this step."""
+        """Return the observation with the hidden state, and the keys and values with those of this step."""
         inputs = self.reader(self.env, observation, game, params)
-        rows = jax.tree.map(lambda leaf: leaf[None], window)
-        hidden, rows = forward(self.model, params.model, inputs[None], rows, empty=self.empty)
+        rows = jax.tree.map(lambda leaf: leaf[None], cache)
+        window = self._inputs_in_window
+        hidden, rows = forward(self.model, params.model, inputs[None], rows, empty=self.empty, window=window)
         entries = observation if isinstance(observation, dict) else {"observation": observation}
         return {**entries, LANGUAGE: hidden[0, -1]}, jax.tree.map(lambda leaf: leaf[0], rows)
 
@@ -244,10 +260,8 @@ def _reading_words(
         raise ConfigError("--memory-input text: expected --no-bootstrap-time-limits: the last state has no text.")
     words = words_of(env, params)
     tokens = jnp.asarray(tokens_of(words, config.memory_model.removeprefix(_RANDOM)))
-    window = config.memory_window * len(words.choices)
-    return LanguageMemory(env, model, WordReader(words), window, config.memory_empty), HelmParams(
-        params, weights, tokens
-    )
+    made = LanguageMemory(env, model, WordReader(words), config.memory_window, config.memory_empty)
+    return made, HelmParams(params, weights, tokens)
 
 
 def pinned(config: Config) -> Config:

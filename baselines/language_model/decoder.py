@@ -20,10 +20,10 @@ _INITIAL = 0.02  # standard deviation of initial weights, the default of transfo
 
 
 class KeyValueCache(NamedTuple):
-    """Keys and values of the newest tokens of each row, in a ring of W slots.
+    """Keys and values of the newest tokens of each row, in a ring of S slots.
 
     Attributes:
-        keys: One array per layer, (B, kv_heads, W, head_dim). The token at position p of its row is in slot p % W. Each
+        keys: One array per layer, (B, kv_heads, S, head_dim). The token at position p of its row is in slot p % S. Each
             layer has its own array, so that a loop writes it in place.
         values: As `keys`.
         position: Number of tokens of each row so far, int32 (B,).
@@ -34,9 +34,9 @@ class KeyValueCache(NamedTuple):
     position: jax.Array
 
 
-def empty_cache(config: ModelConfig, batch: int, window: int, dtype: Any = jnp.float32) -> KeyValueCache:
-    """Return a cache of `window` slots without tokens; `dtype` is that of the parameters."""
-    shape = (batch, config.kv_heads, window, config.head_dim)
+def empty_cache(config: ModelConfig, batch: int, slots: int, dtype: Any = jnp.float32) -> KeyValueCache:
+    """Return a cache of `slots` slots without tokens; `dtype` is that of the parameters."""
+    shape = (batch, config.kv_heads, slots, config.head_dim)
     keys, values = (tuple(jnp.zeros(shape, dtype) for _ in range(config.layers)) for _ in range(2))
     return KeyValueCache(keys, values, jnp.zeros(batch, jnp.int32))
 
@@ -91,8 +91,12 @@ def forward(
     is_token: jax.Array | None = None,
     *,
     empty: Literal["masked", "zeros"] = "masked",
+    window: int | None = None,
 ) -> tuple[jax.Array, KeyValueCache | None]:
     """Run the decoder on T inputs of B rows.
+
+    With a cache of at least `window` + T - 1 slots, a loop of calls writes the cache in place. With fewer, each call
+    copies it, unless T is 1.
 
     Args:
         config: Config of the model.
@@ -101,8 +105,10 @@ def forward(
         cache: Tokens before these; if None, there are none, and none are kept.
         is_token: Whether an input is a token and no padding, bool (B, T); all are, if None. No token attends to
             padding, and padding takes no position. Its outputs are unspecified.
-        empty: Slots of the cache without a token are `masked`, or attended to as `zeros`: keys and values of 0, as
+        empty: Places of the window without a token are `masked`, or attended to as `zeros`: keys and values of 0, as
             in the empty memory of TransformerXL.
+        window: Number of tokens that a token attends to, itself included; at most the number of slots of the cache,
+            which is the default. It applies with a cache only.
 
     Returns:
         Hidden states after the last norm, (B, T, width), and the cache with these tokens.
@@ -121,7 +127,7 @@ def forward(
         after = None
         x = _all_layers(config, params["layers"], x, rotation, is_seen)
     else:
-        x, after = _cached_layers(config, params["layers"], x, rotation, cache, is_token, position, empty)
+        x, after = _cached_layers(config, params["layers"], x, rotation, cache, is_token, position, empty, window)
     return _rms_norm(config, x, params["norm"]), after
 
 
@@ -152,23 +158,26 @@ def _cached_layers(
     is_token: jax.Array,
     position: jax.Array,
     empty: str,
+    window: int | None,
 ) -> tuple[jax.Array, KeyValueCache]:
     """Return the outputs of all layers and the cache; the layers are unrolled, since each has its own arrays."""
     batch, length = is_token.shape
-    window = cache.keys[0].shape[2]
-    slot = jnp.arange(window, dtype=jnp.int32)
+    slots = cache.keys[0].shape[2]
+    window = window or slots
     count = position[:, -1] + 1  # tokens of each row, with these
-    is_kept = is_token & (position >= (count - window)[:, None])
-    target = jnp.where(is_kept, position % window, window)  # a write to slot `window` is dropped
+    is_kept = is_token & (position >= (count - slots)[:, None])
+    target = jnp.where(is_kept, position % slots, slots)  # a write to slot `slots` is dropped
     row = jnp.arange(batch, dtype=jnp.int32)[:, None]
-    if length == 1:  # read after writing, so that a loop of steps does not copy the cache
-        is_seen = (slot[None] < count[:, None])[:, None]
-    else:
-        newest = (cache.position - 1)[:, None]
-        held = newest - (newest - slot[None]) % window  # position of the token in a slot; negative if there is none
-        distance = position[:, :, None] - jnp.concatenate([held, position], axis=1)[:, None]
-        exists = jnp.concatenate([held >= 0, is_token], axis=1)
-        is_seen = exists[:, None] & (distance >= 0) & (distance < window)
+    # Read after writing, so that a loop of calls does not copy the cache, if no token of a window is overwritten.
+    is_written_first = slots >= window + length - 1
+    newest = ((count if is_written_first else cache.position) - 1)[:, None]
+    slot = jnp.arange(slots, dtype=jnp.int32)[None]
+    held = newest - (newest - slot) % slots  # position of the token in a slot; negative if there is none
+    exists = held >= 0
+    if not is_written_first:
+        held, exists = jnp.concatenate([held, position], axis=1), jnp.concatenate([exists, is_token], axis=1)
+    distance = position[:, :, None] - held[:, None]
+    is_seen = exists[:, None] & (distance >= 0) & (distance < window)
     # Zeros fill the window of each token, which holds fewer tokens at the start of a row.
     unfilled = jnp.maximum(window - 1 - position, 0) if empty == "zeros" else None
     keys, values = list[jax.Array](), list[jax.Array]()
@@ -178,11 +187,11 @@ def _cached_layers(
         for kept, before, new in ((keys, key_before, key), (values, value_before, value)):
             rows = new.swapaxes(1, 2).astype(before.dtype)
             kept.append(before.at[row, :, target].set(rows, mode="drop"))
-        if length > 1:
+        if is_written_first:
+            key, value = keys[-1], values[-1]
+        else:
             key = jnp.concatenate([key_before, key.astype(key_before.dtype)], axis=2)
             value = jnp.concatenate([value_before, value.astype(value_before.dtype)], axis=2)
-        else:
-            key, value = keys[-1], values[-1]
         x = _finish(config, own, x, _attend(query, key, value, is_seen, unfilled))
     return x, KeyValueCache(tuple(keys), tuple(values), count)
 

@@ -21,7 +21,7 @@ from baselines.config import SCALES, Config
 from baselines.errors import ConfigError
 from baselines.game import TrainingGame
 from baselines.helm import HelmParams, LanguageMemory, retrieve, with_language_memory
-from baselines.language_model import ModelConfig, forward, initial_params
+from baselines.language_model import ModelConfig, empty_cache, forward, initial_params
 from baselines.runs import RunFolder, pack_state
 
 MODEL = ModelConfig(vocabulary=12, width=8, layers=2, heads=2, kv_heads=1, head_dim=4, hidden=12)
@@ -264,7 +264,6 @@ def test_the_words_are_in_the_text_of_the_game(env_id: str, config: Config) -> N
     env, params, interface = jaxgym.text.make(env_id, preset="iclr2023")
     words = helm_words.words_of(env, params)
     memory, own = with_language_memory(env, params, config)
-    assert memory.window == 4 * len(words.choices)
     step = jax.jit(memory.step)
     _, state = jax.jit(memory.reset)(jax.random.key(0), own)
     for number in range(20):
@@ -276,6 +275,27 @@ def test_the_words_are_in_the_text_of_the_game(env_id: str, config: Config) -> N
         action = env.action_space(params).sample(jax.random.key(number))
         seen, state, *_ = step(jax.random.key(number), state, action, own)
         assert np.isfinite(seen["language"]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("spelling")
+def test_the_hidden_state_is_that_of_the_model_on_all_words_of_the_window(config: Config) -> None:
+    config = dataclasses.replace(config, memory_input="text", memory_empty="masked", memory_window=2)
+    env, params = jaxgym.make("MysteryPath-Grid-v0", preset="iclr2023")
+    memory, own = with_language_memory(env, params, config)
+    seen, state = jax.jit(memory.reset)(jax.random.key(0), own)
+    step, tokens = jax.jit(memory.step), []
+    for number in range(4):
+        tokens.extend(memory.reader(env, None, state.game, own).tolist())
+        cache = empty_cache(MODEL, 1, 6)  # two steps of three words
+        for token in tokens:
+            expected, cache = forward(MODEL, own.model, jnp.asarray([[token]]), cache)
+        np.testing.assert_allclose(seen["language"], expected[0, 0], rtol=1e-4, atol=1e-5)
+        seen, state, _, terminated, truncated, _ = step(
+            jax.random.key(number), state, jnp.asarray([2, 0])[number % 2], own
+        )
+        assert not terminated | truncated
+    assert len(tokens) == 4 * 3
 
 
 def check_words(env_id: str, said: list[str], text: str) -> None:

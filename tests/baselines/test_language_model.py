@@ -24,17 +24,17 @@ TOKENS = np.asarray([[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 5, 8, 9, 7]], np.int32)
 
 WINDOW = 4
 
-_jitted = jax.jit(forward, static_argnums=0, static_argnames="empty")
+_jitted = jax.jit(forward, static_argnums=0, static_argnames=("empty", "window"))
 
 
 def run(params: Any, tokens: np.ndarray, cache: Any = None, is_token: Any = None, empty: str = "masked") -> Any:
     """Run the model; masks are always given, so that the tests share compiled programs."""
     mask = np.ones(tokens.shape[:2], bool) if is_token is None else is_token
-    return _jitted(CONFIG, params, tokens, cache, mask, empty=empty)
+    return _jitted(CONFIG, params, tokens, cache, mask, empty=empty, window=None if cache is None else WINDOW)
 
 
-def ring(dtype: Any = jnp.float32) -> Any:
-    return empty_cache(CONFIG, len(TOKENS), WINDOW, dtype)
+def ring(dtype: Any = jnp.float32, slots: int = WINDOW) -> Any:
+    return empty_cache(CONFIG, len(TOKENS), slots, dtype)
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -96,9 +96,9 @@ def expected_of(params: Any, window: int = 99, zeros: bool = False) -> np.ndarra
     return np.stack([reference(params, np.asarray(params["embedding"])[row], window, zeros) for row in TOKENS])
 
 
-def stepped(params: Any, sizes: tuple[int, ...], empty: str) -> np.ndarray:
+def stepped(params: Any, sizes: tuple[int, ...], empty: str, slots: int) -> np.ndarray:
     """Return the hidden states of the tokens, given to a ring in parts of some sizes."""
-    cache, parts, start = ring(), [], 0
+    cache, parts, start = ring(slots=slots), [], 0
     for size in sizes:
         hidden, cache = run(params, TOKENS[:, start : start + size], cache, empty=empty)
         parts.append(hidden)
@@ -115,10 +115,14 @@ def test_logits_of_all_tokens_at_once_are_those_of_the_reference(params: Any) ->
 
 
 @pytest.mark.parametrize("empty", ["masked", "zeros"])
-@pytest.mark.parametrize("sizes", [(1,) * 7, (2, 5)], ids=str)
-def test_a_ring_attends_to_the_newest_tokens(params: Any, sizes: tuple[int, ...], empty: str) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "slots"),
+    [((1,) * 7, WINDOW), ((2, 5), WINDOW), ((2, 2, 3), WINDOW + 1), ((3, 3, 1), WINDOW + 2)],
+    ids=str,
+)
+def test_a_ring_attends_to_the_newest_tokens(params: Any, sizes: tuple[int, ...], slots: int, empty: str) -> None:
     expected = expected_of(params, WINDOW, empty == "zeros")
-    np.testing.assert_allclose(stepped(params, sizes, empty), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(stepped(params, sizes, empty, slots), expected, rtol=1e-4, atol=1e-4)
     assert not np.allclose(expected, expected_of(params), atol=1e-2)
 
 
