@@ -57,14 +57,16 @@ class EnvParams(gymnax_environment.EnvParams):
     Attributes:
         max_steps_in_episode: Time limit in steps, int32 (); 0 or less means none.
         levels: Level buffer from which resets draw (see `jaxgym.levels`), or None to sample fresh levels.
+        level_weights: Weights of the N levels in draws, float32 (N,), at least 0 and not all 0; None for equal weights.
         SHARED: Fields without a batch axis in vmapped parameters (see `jaxgym.levels.params_axes`).
     """
 
-    SHARED: ClassVar[tuple[str, ...]] = ("levels",)
+    SHARED: ClassVar[tuple[str, ...]] = ("levels", "level_weights")
 
     # gymnax declares int, and accepts any value that can be compared with the time.
     max_steps_in_episode: jax.Array | np.ndarray | int = 0  # pyright: ignore[reportIncompatibleVariableOverride]
     levels: Any = None
+    level_weights: Any = None
 
 
 @struct.dataclass

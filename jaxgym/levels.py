@@ -23,7 +23,7 @@ import numpy as np
 from jax import lax
 from jax.core import Tracer
 
-from jaxgym import level_buffer_files, registry
+from jaxgym import level_buffer_files, level_draws, registry
 from jaxgym.errors import LevelError, UnknownIdError, listed
 from jaxgym.options import is_integer, plain, resolve, with_preset
 
@@ -158,14 +158,15 @@ def draw(env: Any, key: jax.Array, params: Any) -> tuple[Any, jax.Array]:
         The level and its index in the buffer, int32 (); the index is `NO_INDEX` without a buffer.
 
     Raises:
-        LevelError: If `params.levels` is not a level buffer of the environment.
+        LevelError: If `params.levels` is not a level buffer of the environment, or there is not one weight per level.
     """
     if params.levels is None:
+        level_draws.check(env.env_id, params.level_weights, 0)
         return _level(env, random_training_seed(key), params), jnp.asarray(NO_INDEX)
     check_level(env, params.levels, params, is_buffer=True)
-    index = jax.random.randint(key, (), 0, num_levels(params.levels))
+    index = level_draws.random_index(env.env_id, key, params.level_weights, num_levels(params.levels))
     level = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(jnp.asarray(leaf), index, keepdims=False), params.levels)
-    return level, index.astype(jnp.int32)
+    return level, index
 
 
 def random_training_seed(key: jax.Array) -> jax.Array:
@@ -279,8 +280,7 @@ def build_original(
             f"{env_id} has no original levels. Use jaxgym.levels.make_level_buffer, or an id with original levels: "
             f"{listed(known)}."
         )
-    given = with_preset(env_id, spec.presets, preset, given)
-    plain = resolve(env_id, spec.all_options, given)
+    plain = resolve(env_id, spec.all_options, with_preset(env_id, spec.presets, preset, given))
     plain |= {name: size for name, size in spec.original.sizes(plain).items() if plain[name] is None}
     env, params = spec.build(env_id, resolve(env_id, spec.all_options, plain))
     return spec.original, env, params, plain

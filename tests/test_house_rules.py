@@ -58,8 +58,15 @@ ARROWS = {
         "jaxgym.registry",
     },
     "jaxgym.level_buffer_files": set[str](),
+    "jaxgym.level_draws": {"jaxgym.errors"},
     "jaxgym.threefry": set[str](),
-    "jaxgym.levels": {"jaxgym.level_buffer_files", "jaxgym.errors", "jaxgym.options", "jaxgym.registry"},
+    "jaxgym.levels": {
+        "jaxgym.level_buffer_files",
+        "jaxgym.level_draws",
+        "jaxgym.errors",
+        "jaxgym.options",
+        "jaxgym.registry",
+    },
     "jaxgym.auto_reset": {"jaxgym.levels"},
     "jaxgym.actions": {"jaxgym.errors", "jaxgym.spaces"},
     "jaxgym.environment": {

@@ -155,6 +155,63 @@ def test_resets_draw_each_level_as_often(made: tuple[Any, Any], starts: Any) -> 
     assert max(abs(count - 100) for count in counts) < 5 * 8.7
 
 
+def test_level_weights_are_relative_probabilities_and_a_weight_of_0_is_never_drawn(
+    made: tuple[Any, Any], starts: Any
+) -> None:
+    env, params = made
+    seeds = levels.train_seeds(200)
+    wanted = contents(levels.make_level_buffer(env, params, seeds))
+    five = np.asarray([wanted.index(content) for content in list(dict.fromkeys(wanted))[:5]])
+    weights = jnp.asarray([0.0, 6.0, 0.0, 2.0, 0.0])
+    buffer = levels.make_level_buffer(env, params, seeds[five])
+    drawn = starts(dataclasses.replace(params, levels=buffer, level_weights=weights), 400)
+    counts = [drawn.count(wanted[row]) for row in five]
+    # 300 and 100, with a standard deviation of 8.7.
+    assert sum(counts) == counts[1] + counts[3] == 400
+    assert abs(counts[1] - 300) < 5 * 8.7
+
+
+def test_other_levels_and_weights_do_not_compile_again(made: tuple[Any, Any], buffer: Any) -> None:
+    env, params = made
+    chex.clear_trace_counter()
+    reset = jax.jit(chex.assert_max_traces(lambda key, params: env.reset(key, params)[1].level_index, n=1))
+    for index in (3, 1):
+        rows = jax.tree.map(lambda leaf, index=index: leaf[index : index + 4], buffer)
+        weights = jnp.zeros(4).at[index].set(1.0)
+        given = dataclasses.replace(params, levels=rows, level_weights=weights)
+        assert reset(jax.random.key(index), given) == index
+
+
+def test_an_auto_reset_draws_with_the_level_weights_of_its_environment(made: tuple[Any, Any], buffer: Any) -> None:
+    env, params = made
+    weights = jnp.eye(3)[jnp.asarray([2, 0])]
+    params = dataclasses.replace(params, levels=jax.tree.map(lambda leaf: leaf[:3], buffer), max_steps_in_episode=1)
+    axes = dataclasses.replace(jax.tree.map(lambda _: None, params), level_weights=0)
+    params = dataclasses.replace(params, level_weights=weights)
+    _, state = jax.vmap(env.reset, in_axes=(0, axes))(jax.random.split(jax.random.key(0)), params)
+    assert state.level_index.tolist() == [2, 0]
+    step = jax.vmap(env.step, in_axes=(0, 0, None, axes))
+    _, state, *_ = step(jax.random.split(jax.random.key(1)), state, jnp.int32(0), params)
+    assert state.level_index.tolist() == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "weights", "message"),
+    [
+        (3, jnp.ones(2), r"expected params.level_weights of shape \(3,\), one for each level, got \(2,\)"),
+        (3, 1.0, r"expected params.level_weights of shape \(3,\), one for each level, got \(\)"),
+        (0, jnp.ones(2), "expected params.levels with a level buffer for params.level_weights, got None"),
+    ],
+)
+def test_level_weights_need_a_level_each(
+    made: tuple[Any, Any], buffer: Any, rows: int, weights: Any, message: str
+) -> None:
+    env, params = made
+    levels_of = jax.tree.map(lambda leaf: leaf[:rows], buffer) if rows else None
+    with pytest.raises(LevelError, match=f"^{GAME}: {message}"):
+        env.reset(jax.random.key(0), dataclasses.replace(params, levels=levels_of, level_weights=weights))
+
+
 def test_fresh_resets_give_levels_of_training_seeds(made: tuple[Any, Any], starts: Any) -> None:
     env, params = made
     fresh = starts(params, 400)

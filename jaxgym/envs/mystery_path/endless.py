@@ -97,7 +97,7 @@ class EndlessMysteryPathParams(EnvParams):
         segments: The segment buffer.
     """
 
-    SHARED: ClassVar[tuple[str, ...]] = ("levels", "segments")
+    SHARED: ClassVar[tuple[str, ...]] = ("levels", "level_weights", "segments")
 
     agent_speed: jax.Array = traced(arena.AGENT_SPEED)
     show_origin: jax.Array = traced(Flag(False, "no effect, as in the original"))
