@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args
 
 import jaxgym
+from baselines.curriculum import CurriculumName, check_curriculum
 from baselines.errors import ConfigError
 from jaxgym.errors import OptionError, nearest
 
@@ -55,6 +56,10 @@ class Config:
     """
     train_levels: int = 100_000
     """Number of training seeds in the level buffer; 0 samples a fresh training level at every reset."""
+    curriculum: CurriculumName = "none"
+    """How training levels are drawn: all with equal probability (none), by Prioritized Level Replay (plr), or by
+    Sampling for Learnability (sfl).
+    """
     held_out_levels: int = 50
     """Number of held-out levels for evaluation."""
     eval_repeats: int = 1
@@ -221,6 +226,7 @@ class Config:
             )
         parse_options(self.options)
         _ = self.option_ranges
+        check_curriculum(self)
 
     @property
     def batch_steps(self) -> int:

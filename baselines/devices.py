@@ -28,7 +28,7 @@ from baselines.runs import Row, RunFolder, is_key, on_host, pack_state, unpack_s
 
 DEVICE_AXIS = "devices"
 # Parts with a device axis when the environments are split over devices.
-_SPLIT = TrainState._make([None, None, 0, 0, 0, 0, 0, None])
+_SPLIT = TrainState._make([None, None, 0, 0, 0, 0, 0, None, None])
 _LEADER_ALONE_S = 3600  # at the end, the others wait while the leader evaluates and draws
 
 

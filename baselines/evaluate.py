@@ -142,7 +142,7 @@ def _play_splits(
 ) -> dict[str, list[Episodes]]:
     """Return the episodes of each seed's agent by split; the episodes of one level are adjacent."""
     player = make_player(setup, max_steps, actions)
-    agents = _agents(setup, params)
+    agents = agents_of(setup, params)
     keys = iter(jax.random.split(jax.random.key(seed), 2 * len(agents)))
     return {
         split: [player(agent, _repeat(levels, repeats), game.params, next(keys)) for agent in agents]
@@ -165,7 +165,7 @@ def make_held_out_evaluator(setup: Setup, game: TrainingGame) -> HeldOutEvaluato
     player = make_player(setup)
 
     def evaluate_levels(params: Any, update: int) -> list[dict[str, float]]:
-        agents, key = _agents(setup, params), jax.random.fold_in(jax.random.key(setup.config.seed), update)
+        agents, key = agents_of(setup, params), jax.random.fold_in(jax.random.key(setup.config.seed), update)
         levels = _repeat(game.held_out_levels, setup.config.eval_repeats)
         played = [
             player(agent, levels, game.params, key_agent)
@@ -228,7 +228,8 @@ def write_level_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         raise RunError(f"cannot write {path} ({error.strerror or error}). Choose another --per-level.") from error
 
 
-def _agents(setup: Setup, params: Any) -> list[Any]:
+def agents_of(setup: Setup, params: Any) -> list[Any]:
+    """Return the network parameters of each seed of a run."""
     if setup.seed_axis is None:
         return [params]
     return [jax.tree.map(lambda leaf: leaf[seed], params) for seed in range(setup.config.num_seeds)]  # noqa: B023
@@ -251,7 +252,7 @@ def record_video(setup: Setup, game: TrainingGame, params: Any, *, seed: int, ma
     drawn = with_frames(setup.env)
     if frame_shape(game._replace(env=drawn)) is None:
         return []
-    agent = _agents(setup, params)[0]
+    agent = agents_of(setup, params)[0]
     level = jax.tree.map(lambda leaf: leaf[:1], game.held_out_levels)
     key, key_reset, _ = jax.random.split(jax.random.key(seed), 3)
 

@@ -21,6 +21,8 @@ import numpy as np
 import optax
 from jax import lax
 
+import jaxgym  # it imports `levels` on first use, which starts a JAX backend
+from baselines import curriculum
 from baselines.config import Config
 from baselines.encoders import Observation, without_symbols
 from baselines.errors import ConfigError
@@ -61,6 +63,7 @@ class TrainState(NamedTuple):
     memory: State  # recurrent state before `observation`, leaves (B, ...)
     key: jax.Array
     update: jax.Array  # number of updates done, int32 ()
+    curriculum: Any = ()  # `curriculum.LevelScores`, if there is a curriculum
 
 
 class Trajectory(NamedTuple):
@@ -76,6 +79,7 @@ class Trajectory(NamedTuple):
     truncated: jax.Array  # bool
     final_value: jax.Array  # value of the last observation of truncated episodes, else 0, float32
     ground_truth: Any = ()  # auxiliary target, float32 (T, B, n), if there is a ground-truth head
+    level: Any = ()  # index of the level in the level buffer, int32 (T, B), if the curriculum scores levels
 
 
 class Batch(NamedTuple):
@@ -142,7 +146,12 @@ def init_state(setup: Setup, seed: jax.Array, env_params: Any) -> TrainState:
     reconstruct = int(setup.config.reconstruction > 0)
     params = setup.network.init(key_network, memory, *_one_step(observation, start), reconstruct=reconstruct)
     update = jnp.zeros((), jnp.int32)
-    return TrainState(params, setup.optimizer.init(params), env_state, observation, start, memory, key, update)
+    scores = (
+        ()
+        if setup.config.curriculum == "none"
+        else curriculum.initial_scores(jaxgym.levels.num_levels(env_params.levels))
+    )
+    return TrainState(params, setup.optimizer.init(params), env_state, observation, start, memory, key, update, scores)
 
 
 def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
@@ -214,9 +223,15 @@ def _mean(setup: Setup, tree: Any) -> Any:
 def train_update(setup: Setup, state: TrainState, env_params: Any, rates: Rates) -> tuple[TrainState, Metrics]:
     """Collect one rollout and take the gradient steps on it."""
     key, key_minibatches = jax.random.split(state.key)
+    env_params = curriculum.with_weights(env_params, state.curriculum)
     state, rollout, memory, metrics = collect(setup, state._replace(key=key), env_params)
     metrics = metrics if setup.mean_axis is None else lax.psum(metrics, setup.mean_axis)
     batch = estimate(setup, state, rollout, memory)
+    if setup.config.curriculum != "none":
+        metrics["effective_levels"] = curriculum.effective_levels(state.curriculum.weights)
+    if setup.config.curriculum == "plr":
+        scores = curriculum.replayed(state.curriculum, rollout.level, batch.advantage, state.update, setup.mean_axis)
+        state = state._replace(curriculum=scores)
     state, update_metrics = update(setup, state, batch, key_minibatches, rates)
     return state, metrics | update_metrics
 
@@ -259,6 +274,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
             truncated=truncated,
             final_value=final_value,
             ground_truth=jax.vmap(setup.ground_truth_fn)(state.env_state) if setup.ground_truth_fn else (),
+            level=info["level_index"] if config.curriculum == "plr" else (),
         )
         ended = terminated | truncated
         normalized_return = jax.vmap(setup.env.normalized_return, (0, 0, None))(info, state.env_state, env_params)

@@ -18,7 +18,7 @@ import tyro
 from jax.sharding import Mesh
 from tqdm import tqdm
 
-from baselines import devices, exits, hooks, zoo
+from baselines import devices, exits, hooks, learnability, zoo
 from baselines.config import SCALES, Config, check_lists, from_name
 from baselines.devices import make_init, make_train_block
 from baselines.errors import ConfigError, RunError
@@ -199,6 +199,7 @@ def run_blocks(
     rows = folder.truncate_log(done)
     clock = _Clock(rows[-1]["seconds"] if rows else 0.0)
     block, evaluate_held_out = make_train_block(setup, mesh), make_held_out_evaluator(setup, game)
+    choose_levels = learnability.make_chooser(setup, game) if config.curriculum == "sfl" else None
     steps_per_update = config.batch_steps * config.num_seeds
     with tqdm(
         total=config.num_updates * steps_per_update,
@@ -211,8 +212,10 @@ def run_blocks(
         mininterval=0.1 if sys.stderr.isatty() else 10,  # in seconds; a log file needs few lines
     ) as bar:
         while done < config.num_updates:
+            state, chosen = choose_levels(state, env_params) if choose_levels else (state, {})
             state, metrics = block(state, env_params)
             rows = _rows(config, jax.tree.map(on_host, metrics), done, clock)
+            rows[-1] |= chosen
             _check(rows, folder)
             before, done = done, done + config.block_updates
             if config.eval_every and done // config.block_updates % config.eval_every == 0:
