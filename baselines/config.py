@@ -57,9 +57,11 @@ class Config:
     train_levels: int = 100_000
     """Number of training seeds in the level buffer; 0 samples a fresh training level at every reset."""
     curriculum: CurriculumName = "none"
-    """How training levels are drawn: all with equal probability (none), by Prioritized Level Replay (plr), or by
-    Sampling for Learnability (sfl).
+    """How training levels are drawn: all with equal probability (none), by Prioritized Level Replay (plr), by Sampling
+    for Learnability (sfl), or with --grown-options that become harder (grow).
     """
+    grown_options: tuple[str, ...] = ()
+    """Options for each stage of --curriculum grow, as NAME=[FIRST,...,LAST]: 'command_count=[[1],[3],[10]]'"""
     held_out_levels: int = 50
     """Number of held-out levels for evaluation."""
     eval_repeats: int = 1
@@ -397,7 +399,7 @@ def from_json(settings: Any) -> Config:
     return Config(**{**settings, **{name: tuple(map(str, settings.get(name, ()))) for name in _LISTS}})
 
 
-_LISTS = ("options", "sampled_options")
+_LISTS = ("options", "sampled_options", "grown_options")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "scale": get_args(Scale),
     "encoder": get_args(EncoderName),

@@ -1,7 +1,7 @@
-"""Curricula: how often each training level is drawn, inside the jitted program.
+"""Curricula: how often each training level is drawn, and how difficult it is, inside the jitted program.
 
-The weights of the training levels are part of the train state, so that checkpoints contain them, and each seed of a run
-has its own.
+The state of a curriculum is part of the train state, so that checkpoints contain it, and each seed of a run has its
+own.
 
 - `plr`: Prioritized Level Replay (Jiang et al., 2021, arXiv 2010.03934). The score of a level is the mean absolute
   advantage over its steps in the newest rollout that contains it. Levels are replayed by the rank of their scores, and
@@ -9,6 +9,8 @@ has its own.
   hundreds of environments draw with the same weights.
 - `sfl`: Sampling for Learnability (Rutherford et al., 2024, arXiv 2408.15099). `baselines.learnability` plays some
   levels and chooses those that the agent solves in about half of the episodes.
+- `grow`: each environment starts with the first values of some options, and goes on to the next ones when it succeeds
+  in 80 % of its episodes.
 """
 
 import dataclasses
@@ -18,14 +20,17 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+import jaxgym  # it imports `levels` on first use, which starts a JAX backend
 from baselines.errors import ConfigError
 
-CurriculumName = Literal["none", "plr", "sfl"]
+CurriculumName = Literal["none", "plr", "sfl", "grow"]
 
 SHARE = 0.5
 """Share of the draws that the chosen levels get; the others are drawn from unseen levels (plr) or all levels (sfl)."""
 _STALE_SHARE = 0.1
 """Share of replayed levels that are drawn by the time since they were played, as in the paper."""
+_WINDOW, _GOOD = 8, 0.8
+"""An environment goes to the next stage if at least this share of at least so many episodes succeeded."""
 
 
 class LevelScores(NamedTuple):
@@ -51,15 +56,91 @@ def check_curriculum(config: Any) -> None:
     if config.curriculum == "none":
         return
     flag = f"--curriculum {config.curriculum}"
+    if config.memory == "helm":
+        raise ConfigError(f"{flag}: expected another memory than helm. Choose another --memory or --curriculum none.")
+    if config.curriculum != "plr" and config.devices > 1:
+        raise ConfigError(f"{flag}: expected one device, got {config.devices}. Use --devices 1 or --curriculum plr.")
+    if config.curriculum == "grow":
+        if config.train_levels:
+            raise ConfigError(
+                f"{flag}: expected --train-levels 0, which samples a fresh level for each episode, got "
+                f"{config.train_levels}: a level buffer has one difficulty. Use --train-levels 0."
+            )
+        return
     if config.train_levels < 2:  # noqa: PLR2004 — one level leaves no choice
         raise ConfigError(
             f"{flag}: expected at least 2 training levels, got --train-levels {config.train_levels}. Use "
             "--train-levels 10000."
         )
-    if config.memory == "helm":
-        raise ConfigError(f"{flag}: expected another memory than helm. Choose another --memory or --curriculum none.")
-    if config.curriculum == "sfl" and config.devices > 1:
-        raise ConfigError(f"{flag}: expected one device, got {config.devices}. Use --devices 1 or --curriculum plr.")
+
+
+class Growth(NamedTuple):
+    """State of the curriculum `grow`, leaves (B,) for B environments.
+
+    Attributes:
+        stage: Current stage of each environment, from 0, int32.
+        episodes: Number of episodes since the last decision, int32.
+        successes: Number of these episodes that succeeded, float32.
+    """
+
+    stage: jax.Array
+    episodes: jax.Array
+    successes: jax.Array
+
+
+CurriculumState = LevelScores | Growth | tuple[()]
+
+
+def initial(config: Any, env_params: Any) -> CurriculumState:
+    """Return the state of a run's curriculum before the first update; () without a curriculum."""
+    match config.curriculum:
+        case "none":
+            return ()
+        case "grow":
+            zeros = jnp.zeros(config.num_envs, jnp.int32)
+            return Growth(zeros, zeros, zeros.astype(jnp.float32))
+        case _:
+            return initial_scores(jaxgym.levels.num_levels(env_params.levels))
+
+
+def applied(env_params: Any, state: CurriculumState, stages: Any) -> Any:
+    """Return the environment parameters for a rollout: with weights of levels, or with those of each stage, (B, ...).
+
+    Args:
+        env_params: Parameters of the run.
+        state: State of the curriculum.
+        stages: Parameters of each stage, leaves (K, ...); None for other curricula.
+    """
+    if isinstance(state, Growth):
+        axes = jaxgym.levels.params_axes(stages)
+        pick = lambda axis, leaf: leaf if axis is None else jnp.asarray(leaf)[state.stage]  # noqa: E731
+        return jax.tree.map(pick, axes, stages, is_leaf=lambda axis: axis is None)
+    return dataclasses.replace(env_params, level_weights=state.weights) if state else env_params
+
+
+def measured(state: CurriculumState) -> dict[str, jax.Array]:
+    """Return the metrics of a curriculum, float32 ()."""
+    if isinstance(state, Growth):
+        return {"stage": state.stage.astype(jnp.float32).mean()}
+    return {"effective_levels": effective_levels(state.weights)} if state else {}
+
+
+def counted(growth: Growth, ended: jax.Array, success: jax.Array) -> Growth:
+    """Return the state of `grow` after a step, with the episodes that ended, bool (B,), and their success, (B,)."""
+    return growth._replace(
+        episodes=growth.episodes + ended.astype(jnp.int32),
+        successes=growth.successes + jnp.where(ended, success, 0.0),
+    )
+
+
+def grown(growth: Growth, stages: Any) -> Growth:
+    """Return the state of `grow` after an update: environments that succeed often go to the next stage."""
+    last = jax.tree.leaves(stages)[0].shape[0] - 1
+    is_decided = growth.episodes >= _WINDOW
+    is_good = growth.successes >= _GOOD * growth.episodes.astype(jnp.float32)
+    stage = jnp.minimum(growth.stage + (is_decided & is_good).astype(jnp.int32), last)
+    episodes, successes = (jnp.where(is_decided, jnp.zeros_like(leaf), leaf) for leaf in growth[1:])
+    return Growth(stage, episodes, successes)
 
 
 def initial_scores(count: int) -> LevelScores:
@@ -67,9 +148,15 @@ def initial_scores(count: int) -> LevelScores:
     return LevelScores(jnp.ones(count, jnp.float32), jnp.zeros(count, jnp.float32), jnp.full(count, -1, jnp.int32))
 
 
-def with_weights(env_params: Any, scores: LevelScores | tuple[()]) -> Any:
-    """Return environment parameters whose resets draw with the weights of a curriculum; () changes nothing."""
-    return dataclasses.replace(env_params, level_weights=scores.weights) if scores else env_params
+def after_rollout(
+    state: CurriculumState, stages: Any, level: Any, advantage: jax.Array, update: jax.Array, axis: str | None
+) -> CurriculumState:
+    """Return the state of a curriculum after a rollout; see `grown` and `replayed`, whose `level` is () in others."""
+    if isinstance(state, Growth):
+        return grown(state, stages)
+    if isinstance(state, LevelScores) and isinstance(level, jax.Array):
+        return replayed(state, level, advantage, update, axis)
+    return state
 
 
 def replayed(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxgym  # it imports `levels` on first use, which starts a JAX backend, and a command first sets flags
-from baselines.config import Config
+from baselines.config import Config, parse_options
 from baselines.encoders import Symbols, check_frames, symbols_of, without_symbols
 from baselines.errors import ConfigError
 from baselines.helm import LanguageMemory, with_language_memory
@@ -32,6 +32,26 @@ class TrainingGame(NamedTuple):
     training_levels: Any  # first levels of the training split, leaves (N, ...); None if they are not evaluated
     held_out_levels: Any  # leaves (N, ...)
     description: str
+    stages: Any = None  # parameters of each stage of the curriculum `grow`, leaves (K, ...); None without it
+
+
+def check_success(config: Config, env: Any, params: Any) -> None:
+    """Check that episodes of an environment can succeed, which its curriculum needs.
+
+    Raises:
+        ConfigError: if `info` has no success, as in an endless game.
+    """
+
+    def first_info(key: jax.Array) -> dict[str, Any]:
+        key_reset, key_step, key_action = jax.random.split(key, 3)
+        _, state = env.reset(key_reset, params)
+        return env.step(key_step, state, env.action_space(params).sample(key_action), params)[5]
+
+    if "success" not in jax.eval_shape(first_info, jax.random.key(0)):
+        raise ConfigError(
+            f"--curriculum {config.curriculum}: expected an environment with success in its info, got {config.env}. "
+            "Use --curriculum plr."
+        )
 
 
 def success_of(info: dict[str, jax.Array]) -> jax.Array:
@@ -112,9 +132,8 @@ def _make_game(config: Config, flag: str) -> TrainingGame:
         training = jaxgym.levels.make_level_buffer(plain, params, jaxgym.levels.train_seeds(config.held_out_levels))
         training = sampled.at_params(training, params) if sampled else training
         params = dataclasses.replace(params, levels=None)
-        return TrainingGame(
-            env, params, training, held_out, f"training levels: fresh; held-out levels: {config.held_out_levels}"
-        )
+        description = f"training levels: fresh; held-out levels: {config.held_out_levels}"
+        return TrainingGame(env, params, training, held_out, description, _stages(config, plain, params))
     buffer = jaxgym.levels.make_level_buffer(env, params, jaxgym.levels.train_seeds(config.train_levels))
     training = _not_held_out(config, buffer, held_out, flag)
     description = (
@@ -125,6 +144,36 @@ def _make_game(config: Config, flag: str) -> TrainingGame:
     shown = min(config.held_out_levels, jaxgym.levels.num_levels(training))
     sample = jax.tree.map(lambda leaf: leaf[:shown], training)
     return TrainingGame(env, dataclasses.replace(params, levels=training), sample, held_out, description)
+
+
+def _stages(config: Config, env: Any, params: Any) -> Any:
+    """Return the parameters of each stage of the curriculum `grow`, leaves (K, ...); None without it.
+
+    Raises:
+        ConfigError: if the stages differ in number or change more than parameters, or episodes can't succeed.
+    """
+    if config.curriculum != "grow":
+        return None
+    check_success(config, env, params)
+    values = parse_options(config.grown_options)
+    lengths = {name: len(given) if isinstance(given, list) else 0 for name, given in values.items()}
+    if not lengths or min(lengths.values()) < 2 or len(set(lengths.values())) > 1:  # noqa: PLR2004 — stages
+        raise ConfigError(
+            f"--grown-options: expected NAME=[FIRST,...,LAST] with at least 2 values, the same number for each option, "
+            f"got {' '.join(config.grown_options) or 'none'}."
+        )
+    names = list(values)
+    made = [
+        jaxgym.make(config.env, **{**config.env_options, **dict(zip(names, stage, strict=True))})
+        for stage in zip(*values.values(), strict=True)
+    ]
+    if any(other != env for other, _ in made):
+        raise ConfigError(
+            f"--grown-options: expected options that are parameters, got {', '.join(names)}, which also changes the "
+            "environment itself, such as the shape of its arrays. Set the capacity for the hardest stage in --options, "
+            "such as max_commands=10."
+        )
+    return jaxgym.levels.stack_params(*(dataclasses.replace(own, levels=None) for _, own in made))
 
 
 def held_out_seeds(config: Config) -> Any:

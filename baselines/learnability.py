@@ -15,9 +15,8 @@ import jax.numpy as jnp
 
 import jaxgym  # it imports `levels` on first use, which starts a JAX backend
 from baselines import curriculum
-from baselines.errors import ConfigError
 from baselines.evaluate import agents_of, make_player
-from baselines.game import TrainingGame
+from baselines.game import TrainingGame, check_success
 from baselines.ppo import Setup, TrainState
 
 _EPISODES = 4
@@ -39,12 +38,7 @@ def make_chooser(setup: Setup, game: TrainingGame) -> Chooser:
     Raises:
         ConfigError: if the episodes of the environment can't succeed.
     """
-    info = jax.eval_shape(partial(_first_info, setup), game.params)
-    if "success" not in info:
-        raise ConfigError(
-            f"--curriculum sfl: expected an environment with success in its info, got {setup.config.env}. Use "
-            "--curriculum plr."
-        )
+    check_success(setup.config, game.env, game.params)
     count = jaxgym.levels.num_levels(game.params.levels)
     played = min(setup.config.num_envs, count)
     player = make_player(setup)
@@ -76,11 +70,3 @@ def make_chooser(setup: Setup, game: TrainingGame) -> Chooser:
         return state._replace(curriculum=scores), {"curriculum_steps": sum(steps for _, steps in chosen)}
 
     return choose_levels
-
-
-def _first_info(setup: Setup, env_params: Any) -> Any:
-    """Return the `info` of a step, for its keys."""
-    key_reset, key_step, key_action = jax.random.split(jax.random.key(0), 3)
-    _, state = setup.env.reset(key_reset, env_params)
-    action = setup.env.action_space(env_params).sample(key_action)
-    return setup.env.step(key_step, state, action, env_params)[5]

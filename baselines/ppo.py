@@ -50,6 +50,12 @@ class Setup(NamedTuple):
     ground_truth_fn: Callable[[Any], jax.Array] | None = None  # maps an environment's state to the auxiliary target
     vmap_axis: str | None = None  # name of the axis that the update is vmapped over
     mean_axis: str | None = None  # name of the axis that gradients are averaged over
+    stages: Any = None  # environment parameters of each stage of the curriculum `grow`, NumPy leaves (K, ...)
+
+    @property
+    def params_axes(self) -> Any:
+        """Axes of the environment parameters in `vmap`: one for all environments, unless each has its own stage."""
+        return None if self.stages is None else jaxgym.levels.params_axes(self.stages)
 
 
 class TrainState(NamedTuple):
@@ -120,6 +126,7 @@ def make_setup(config: Config, game: TrainingGame) -> Setup:
         seed_axis,
         ground_truth_fn,
         vmap_axis=seed_axis,
+        stages=game.stages,
     )
 
 
@@ -140,17 +147,15 @@ def init_state(setup: Setup, seed: jax.Array, env_params: Any) -> TrainState:
     """Return the initial train state of a seed, int32 ()."""
     key_network, key_reset, key = jax.random.split(jax.random.key(seed), 3)
     num_envs = setup.config.num_envs
-    observation, env_state = jax.vmap(setup.env.reset, (0, None))(jax.random.split(key_reset, num_envs), env_params)
+    scores = curriculum.initial(setup.config, env_params)
+    given = curriculum.applied(env_params, scores, setup.stages)
+    keys = jax.random.split(key_reset, num_envs)
+    observation, env_state = jax.vmap(setup.env.reset, (0, setup.params_axes))(keys, given)
     memory = setup.network.memory.initial_state(num_envs)
     start = jnp.ones(num_envs, bool)
     reconstruct = int(setup.config.reconstruction > 0)
     params = setup.network.init(key_network, memory, *_one_step(observation, start), reconstruct=reconstruct)
     update = jnp.zeros((), jnp.int32)
-    scores = (
-        ()
-        if setup.config.curriculum == "none"
-        else curriculum.initial_scores(jaxgym.levels.num_levels(env_params.levels))
-    )
     return TrainState(params, setup.optimizer.init(params), env_state, observation, start, memory, key, update, scores)
 
 
@@ -223,15 +228,13 @@ def _mean(setup: Setup, tree: Any) -> Any:
 def train_update(setup: Setup, state: TrainState, env_params: Any, rates: Rates) -> tuple[TrainState, Metrics]:
     """Collect one rollout and take the gradient steps on it."""
     key, key_minibatches = jax.random.split(state.key)
-    env_params = curriculum.with_weights(env_params, state.curriculum)
+    env_params = curriculum.applied(env_params, state.curriculum, setup.stages)
     state, rollout, memory, metrics = collect(setup, state._replace(key=key), env_params)
     metrics = metrics if setup.mean_axis is None else lax.psum(metrics, setup.mean_axis)
     batch = estimate(setup, state, rollout, memory)
-    if setup.config.curriculum != "none":
-        metrics["effective_levels"] = curriculum.effective_levels(state.curriculum.weights)
-    if setup.config.curriculum == "plr":
-        scores = curriculum.replayed(state.curriculum, rollout.level, batch.advantage, state.update, setup.mean_axis)
-        state = state._replace(curriculum=scores)
+    metrics |= curriculum.measured(state.curriculum)
+    seen = rollout.level, batch.advantage, state.update, setup.mean_axis
+    state = state._replace(curriculum=curriculum.after_rollout(state.curriculum, setup.stages, *seen))
     state, update_metrics = update(setup, state, batch, key_minibatches, rates)
     return state, metrics | update_metrics
 
@@ -251,7 +254,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
         memory, output = policy(state.memory, state.observation, state.start)
         action = sample_action(key_action, output.logits, setup.sizes)
         command = action if setup.has_branches else action[..., 0]
-        observation, env_state, reward, terminated, truncated, info = jax.vmap(setup.env.step, (0, 0, 0, None))(
+        observation, env_state, reward, terminated, truncated, info = jax.vmap(setup.env.step, axes)(
             keys_step, state.env_state, command, env_params
         )
         is_truncated = truncated & ~terminated
@@ -259,7 +262,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
         def final_observation() -> Observation:
             # Recompute the step to get `final_observation`, which the rollout does not store. If it were read from the
             # first call, every step would draw it.
-            again = jax.vmap(setup.env.step, (0, 0, 0, None))
+            again = jax.vmap(setup.env.step, axes)
             return again(jax.random.clone(keys_step), state.env_state, command, env_params)[5]["final_observation"]
 
         final_value = _value_where(setup, policy, memory, final_observation, is_truncated)
@@ -277,11 +280,14 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
             level=info["level_index"] if config.curriculum == "plr" else (),
         )
         ended = terminated | truncated
-        normalized_return = jax.vmap(setup.env.normalized_return, (0, 0, None))(info, state.env_state, env_params)
+        normalized_return = jax.vmap(setup.env.normalized_return, (0, 0, axes[-1]))(info, state.env_state, env_params)
         sums = _episode_sums(info, normalized_return, ended)
         state = state._replace(env_state=env_state, observation=observation, start=ended, memory=memory, key=key)
+        if setup.stages is not None:
+            state = state._replace(curriculum=curriculum.counted(state.curriculum, ended, success_of(info)))
         return state, (taken, sums)
 
+    axes = 0, 0, 0, setup.params_axes
     memory = state.memory
     policy = partial(act, setup, setup.network.precompute(state.params))
     if config.sequence_steps == config.num_steps:

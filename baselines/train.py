@@ -83,7 +83,7 @@ def parse(arguments: list[str]) -> TrainArguments:
         ConfigError: if a setting is invalid.
         RunError: if there is no run to resume.
     """
-    check_lists(["--options", "--sampled-options"], arguments)
+    check_lists(["--options", "--sampled-options", "--grown-options"], arguments)
     run_flags = tyro.cli(TrainFlags, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
     if run_flags.deterministic:
         # JAX reads this variable once, when the backend starts.

@@ -115,10 +115,10 @@ def test_each_agent_plays_training_levels_and_gets_weights_of_its_own(
         return Episodes(ones, 3 * ones.astype(jnp.int32), solved.astype(jnp.float32), ones, ones, ones > 0)
 
     monkeypatch.setattr(learnability, "make_player", lambda _: player)
-    monkeypatch.setattr(learnability, "_first_info", lambda *_: {"success": jnp.float32(0)})
+    monkeypatch.setattr(learnability, "check_success", lambda *_: None)
     config = dataclasses.replace(CONFIG, num_envs=40, num_seeds=num_seeds, curriculum="sfl")
     setup: Any = types.SimpleNamespace(config=config, seed_axis="seeds" if num_seeds > 1 else None)
-    game: Any = types.SimpleNamespace(params=Levels(jnp.arange(40)))
+    game: Any = types.SimpleNamespace(env=None, params=Levels(jnp.arange(40)))
     state: Any = Agents(jnp.arange(num_seeds), jnp.full(num_seeds, 4), curriculum.initial_scores(40))
     if num_seeds == 1:
         state = state._replace(params=state.params[0], update=state.update[0])
@@ -140,6 +140,63 @@ def test_endless_games_have_no_success_to_learn_from() -> None:
         learnability.make_chooser(make_setup(config, game), game)
 
 
+# Growing difficulty.
+
+
+def test_an_environment_goes_to_the_next_stage_after_eight_episodes_with_four_fifths_of_success() -> None:
+    growth = curriculum.Growth(
+        stage=jnp.asarray([0, 1, 1, 2, 0]),
+        episodes=jnp.asarray([10, 10, 7, 9, 10]),
+        successes=jnp.asarray([8.0, 7.0, 7.0, 9.0, 10.0]),
+    )
+    after = curriculum.grown(growth, {"speed": np.arange(3)})
+    assert after.stage.tolist() == [1, 1, 1, 2, 1]  # the last stage is 2
+    assert after.episodes.tolist() == [0, 0, 7, 0, 0]
+    assert after.successes.tolist() == [0, 0, 7, 0, 0]
+
+
+def test_only_episodes_that_ended_are_counted() -> None:
+    growth = curriculum.Growth(jnp.zeros(3, jnp.int32), jnp.asarray([1, 1, 1]), jnp.ones(3))
+    after = curriculum.counted(growth, jnp.asarray([True, False, True]), jnp.asarray([1.0, 1.0, 0.0]))
+    assert after.episodes.tolist() == [2, 1, 2]
+    assert after.successes.tolist() == [2, 1, 1]
+
+
+def grow(*grown_options: str, **changes: Any) -> Config:
+    return dataclasses.replace(CONFIG, curriculum="grow", train_levels=0, grown_options=grown_options, **changes)
+
+
+def test_each_environment_has_the_options_of_its_stage() -> None:
+    config = grow("command_count=[[1],[2],[4]]", options=("command_count=[4]", "observation=symbolic"))
+    game = make_game(config)
+    setup = make_setup(config, game)
+    state = make_init(setup)(seeds_of(setup), game.params)
+    assert (state.env_state.level.command_count == 1).all()
+    assert game.params.command_count.values[0] == 4  # those of the held-out levels
+    stage = jnp.asarray([0, 1, 2] * 2 + [0, 1], jnp.int32)
+    params = curriculum.applied(game.params, state.curriculum._replace(stage=stage), setup.stages)
+    keys = jax.random.split(jax.random.key(0), 8)
+    _, env_state = jax.vmap(setup.env.reset, (0, setup.params_axes))(keys, params)
+    assert env_state.level.command_count.tolist() == [1, 2, 4, 1, 2, 4, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "--grown-options: expected NAME=.* with at least 2 values, .*, got none"),
+        ({"grown_options": ("command_count=[[1]]",)}, r"at least 2 values, .*, got command_count=\[\[1\]\]"),
+        ({"grown_options": ("agent_speed=3.0",)}, "at least 2 values, .*, got agent_speed=3.0"),
+        ({"grown_options": ("command_count=[[1],[2]]", "arena_size=[3,4,5]")}, "the same number for each option"),
+        ({"grown_options": ("max_commands=[10,12]",)}, "expected options that are parameters, got max_commands"),
+        ({"grown_options": ("command_count=[[1],[99]]",)}, "command_count"),
+        ({"env": "Endless-MortarMayhem-v0", "options": ()}, "expected an environment with success in its info"),
+    ],
+)
+def test_stages_that_can_not_be_played_are_rejected(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_game(dataclasses.replace(grow(), **changes))
+
+
 # Runs.
 
 
@@ -150,6 +207,7 @@ def test_endless_games_have_no_success_to_learn_from() -> None:
         ({"train_levels": 1}, "expected at least 2 training levels, got --train-levels 1"),
         ({"memory": "helm"}, "--curriculum plr: expected another memory than helm"),
         ({"curriculum": "sfl", "devices": 2}, "--curriculum sfl: expected one device, got 2"),
+        ({"curriculum": "grow"}, "--curriculum grow: expected --train-levels 0, .*, got 30"),
     ],
 )
 def test_a_run_that_has_no_use_for_weights_is_rejected(changes: dict[str, Any], message: str) -> None:
@@ -175,13 +233,13 @@ def test_the_weights_of_a_run_follow_from_the_levels_of_its_rollouts(num_seeds: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["plr", "sfl"])
+@pytest.mark.parametrize("name", ["plr", "sfl", "grow"])
 def test_a_resumed_run_is_equal_to_one_that_was_not_stopped(name: Any, tmp_path: Path) -> None:
     def rows_of(run: str) -> list[dict[str, Any]]:
         rows = read_rows(tmp_path / run / "metrics.jsonl")
         return [{key: row[key] for key in row if key not in ("seconds", "steps_per_second")} for row in rows]
 
-    config = dataclasses.replace(CONFIG, curriculum=name)
+    config = grow("command_count=[[1],[2]]") if name == "grow" else dataclasses.replace(CONFIG, curriculum=name)
     train(config, RunFlags(name="whole", runs_dir=tmp_path))
     half: Config = dataclasses.replace(config, total_steps=128, decay_steps=config.total_steps)
     train(half, RunFlags(name="resumed", runs_dir=tmp_path))
