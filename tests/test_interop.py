@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ SECTIONS = {
 PACKAGES = {
     "rejax": "rejax",
     "Stoa and Stoix": "stoa",
+    "JaxUED": "jaxued",
     "Stable-Baselines3": "stable_baselines3",
 }
 # Scripts without a package: the variable names a checkout.
@@ -49,7 +51,7 @@ def run_section(title: str) -> dict[str, Any]:
 
 
 def test_the_page_has_the_sections_that_are_tested() -> None:
-    tested = {"gymnax", "PureJaxRL", "rejax", "Stoa and Stoix", "Stable-Baselines3", "CleanRL"}
+    tested = {"gymnax", "PureJaxRL", "rejax", "Stoa and Stoix", "JaxUED", "Stable-Baselines3", "CleanRL"}
     assert set(SECTIONS) == tested | {"Flat actions", "Compilation cache"}
 
 
@@ -89,6 +91,25 @@ def test_stoa_and_the_wrappers_of_stoix() -> None:
     last, truncated, discount = (np.stack(leaves) for leaves in zip(*seen, strict=True))
     assert last.any()
     assert ((discount == 0) == (last & ~truncated)).all()
+
+
+def test_jaxued() -> None:
+    pytest.importorskip("jaxued")
+    names = run_section("JaxUED")
+    env, params, levels = names["env"], names["params"], names["levels"]
+    frame = names["plain"].render_level(jax.tree.map(lambda leaf: leaf[0], levels), params)
+    assert frame.shape == (84, 84, 3)
+    assert int(names["sampler"]["size"]) == 8
+    step, state, ends = jax.jit(jax.vmap(env.step, in_axes=(0, 0, 0, None))), names["state"], 0
+    start = jax.vmap(env.reset_to_level, in_axes=(0, 0, None))(jax.random.split(jax.random.key(1), 8), levels, params)
+    for number in range(params.max_steps_in_episode):
+        keys = jax.random.split(jax.random.key(number), 8)
+        observation, state, _, done, _ = step(keys, state, jax.numpy.full(8, 2), params)
+        ends += int(done.sum())
+        # After an end, the wrapper plays the same level again.
+        assert (observation[done] == start[0][done]).all()
+        chex.assert_trees_all_equal(state.env_state.level, levels)
+    assert ends >= 8  # the time limit ends each of them
 
 
 def test_stable_baselines3() -> None:
