@@ -125,11 +125,13 @@ def measured(state: CurriculumState) -> dict[str, jax.Array]:
     return {"effective_levels": effective_levels(state.weights)} if state else {}
 
 
-def counted(growth: Growth, ended: jax.Array, success: jax.Array) -> Growth:
-    """Return the state of `grow` after a step, with the episodes that ended, bool (B,), and their success, (B,)."""
-    return growth._replace(
-        episodes=growth.episodes + ended.astype(jnp.int32),
-        successes=growth.successes + jnp.where(ended, success, 0.0),
+def counted(state: CurriculumState, ended: jax.Array, success: jax.Array) -> CurriculumState:
+    """Return the state after a step: `grow` counts the episodes that ended, bool (B,), and their success, (B,)."""
+    if not isinstance(state, Growth):
+        return state
+    return state._replace(
+        episodes=state.episodes + ended.astype(jnp.int32),
+        successes=state.successes + jnp.where(ended, success, 0.0),
     )
 
 

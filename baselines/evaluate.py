@@ -21,13 +21,14 @@ import tyro
 from jax import lax
 from tqdm import tqdm
 
-from baselines import exits
-from baselines.config import INT32_END, check_seed
+from baselines import exits, risk
+from baselines.config import INT32_END, Config, check_seed
 from baselines.devices import make_init
 from baselines.errors import ConfigError, RunError
 from baselines.game import (
     PAPER_SEEDS,
     TrainingGame,
+    check_success,
     frame_shape,
     held_out_seeds,
     make_game,
@@ -314,13 +315,16 @@ class EvaluateFlags:
     """Step limit of the evaluation. "truncated" in the results counts episodes that it stops, and no others."""
     per_level: Path | None = None
     """Write one row per held-out or paper level and episode to this .csv or .jsonl file."""
+    cvar: bool = False
+    """Report the success on all held-out levels and on the worst tenth; by default 10000 levels, ten episodes each."""
 
 
 def evaluate_run(arguments: EvaluateFlags) -> dict[str, Any]:
     """Evaluate a run on disk and write its evaluation.json, or evaluate an agent of the zoo.
 
-    Results on the papers' levels are under "paper" and are written to evaluation-paper.json. Results of greedy actions
-    are written to evaluation-greedy.json or evaluation-paper-greedy.json.
+    Results on the papers' levels are under "paper" and are written to evaluation-paper.json. Results on the worst
+    levels are under "cvar" (see `baselines.risk`) and are written to evaluation-cvar.json. The names of files with
+    results of greedy actions end in -greedy.json.
 
     Raises:
         RunError: if the folder holds no run or no such checkpoint, or is not writable; the results are printed first.
@@ -332,8 +336,7 @@ def evaluate_run(arguments: EvaluateFlags) -> dict[str, Any]:
     is_zoo = str(arguments.run).startswith(_ZOO)
     agent = load(str(arguments.run).removeprefix(_ZOO)) if is_zoo else None
     config = read_config(arguments.run) if agent is None else agent.config
-    changes = {"held_out_levels": None if is_paper else arguments.levels, "eval_repeats": arguments.repeats}
-    shown = dataclasses.replace(config, **{name: value for name, value in changes.items() if value is not None})
+    shown = _evaluated(config, arguments)
     game = make_paper_game(shown) if is_paper else make_game(shown, flag="--levels")
     seeds = PAPER_SEEDS if is_paper else held_out_seeds(shown)
     if not is_paper:
@@ -342,22 +345,25 @@ def evaluate_run(arguments: EvaluateFlags) -> dict[str, Any]:
             left_out = shown.held_out_levels - len(seeds)
             tqdm.write(f"{left_out} of {shown.held_out_levels} levels equal training levels of the run; left out")
     setup = make_setup(shown, game)
+    if arguments.cvar:
+        check_success("--cvar", shown, game.env, game.params)
     with contextlib.nullcontext() if agent else RunFolder(arguments.run, config) as folder:
         results: dict[str, Any] = {}
         params = agent.params if agent else None
         if folder is not None:
-            # A checkpoint holds the environments of the training; those of other levels can have other shapes.
-            trained = make_game(config) if is_paper else game
+            # A checkpoint holds environments and weights of the training levels; those of others can have other shapes.
+            trained = make_game(config) if is_paper or config.curriculum != "none" else game
             own = make_setup(config, trained)
             template = jax.eval_shape(make_init(own), seeds_of(own), trained.params)
             results["update"] = folder.last_update if arguments.checkpoint is None else arguments.checkpoint
             params = folder.restore(template, results["update"]).params
-        played = _play_splits(
-            setup, game, params, shown.eval_repeats, arguments.seed, arguments.max_steps, arguments.actions
-        )
+        how = shown.eval_repeats, arguments.seed, arguments.max_steps, arguments.actions
+        played = {} if arguments.cvar else _play_splits(setup, game, params, *how)
         if is_paper:
             played = {"paper": played["held_out"]}
         results |= _summaries(setup, shown.eval_repeats, played)
+        if arguments.cvar:
+            results["cvar"] = _worst_levels(setup, game, params, *how)
         try:
             if folder is not None:
                 folder.write_json(_file_name(arguments), results)
@@ -371,9 +377,23 @@ def evaluate_run(arguments: EvaluateFlags) -> dict[str, Any]:
     return results
 
 
+def _evaluated(config: Config, arguments: EvaluateFlags) -> Config:
+    """Return the config with the numbers of levels and episodes of the evaluation."""
+    usual = (risk.LEVELS, risk.REPEATS) if arguments.cvar else (config.held_out_levels, config.eval_repeats)
+    levels = config.held_out_levels if arguments.levels == "paper" else arguments.levels or usual[0]
+    return dataclasses.replace(config, held_out_levels=levels, eval_repeats=arguments.repeats or usual[1])
+
+
+def _worst_levels(
+    setup: Setup, game: TrainingGame, params: Any, repeats: int, seed: int, max_steps: int, actions: Actions
+) -> dict[str, Any]:
+    player, agents = make_player(setup, max_steps, actions), agents_of(setup, params)
+    return risk.worst_levels(player, agents, game.held_out_levels, game.params, repeats=repeats, seed=seed)
+
+
 def _file_name(arguments: EvaluateFlags) -> str:
-    paper = "-paper" if arguments.levels == "paper" else ""
-    return f"evaluation{paper}{'-greedy' if arguments.actions == 'greedy' else ''}.json"
+    what = "-paper" if arguments.levels == "paper" else "-cvar" if arguments.cvar else ""
+    return f"evaluation{what}{'-greedy' if arguments.actions == 'greedy' else ''}.json"
 
 
 def _check(arguments: EvaluateFlags) -> None:
@@ -383,6 +403,9 @@ def _check(arguments: EvaluateFlags) -> None:
     for flag, number in (("--levels", arguments.levels), ("--repeats", arguments.repeats)):
         if isinstance(number, int) and number < 1:
             raise ConfigError(f"{flag}: expected at least 1, got {number}")
+    if arguments.cvar and (arguments.levels == "paper" or arguments.per_level is not None):
+        other = "--levels paper" if arguments.levels == "paper" else "--per-level"
+        raise ConfigError(f"--cvar: expected no {other}, got both. Leave one of them out.")
     check_seed(arguments.seed)
     if str(arguments.run).startswith(_ZOO) and arguments.checkpoint is not None:
         raise ConfigError(
@@ -399,6 +422,8 @@ def _check(arguments: EvaluateFlags) -> None:
 
 def describe(results: dict[str, Any]) -> str:
     """Format the results as text, one line per split."""
+    if "cvar" in results:
+        return risk.describe_worst(results["cvar"])
     return "\n".join(
         f"{split.replace('_', '-')} levels ({result['levels']}): normalized return {result['normalized_return']:.3f}, "
         f"return {result['return']:.3f}, success {result['success']:.3f}, length {result['length']:.1f}, "

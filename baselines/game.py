@@ -35,8 +35,8 @@ class TrainingGame(NamedTuple):
     stages: Any = None  # parameters of each stage of the curriculum `grow`, leaves (K, ...); None without it
 
 
-def check_success(config: Config, env: Any, params: Any) -> None:
-    """Check that episodes of an environment can succeed, which its curriculum needs.
+def check_success(flag: str, config: Config, env: Any, params: Any) -> None:
+    """Check that episodes of an environment can succeed, which a flag needs.
 
     Raises:
         ConfigError: if `info` has no success, as in an endless game.
@@ -49,8 +49,7 @@ def check_success(config: Config, env: Any, params: Any) -> None:
 
     if "success" not in jax.eval_shape(first_info, jax.random.key(0)):
         raise ConfigError(
-            f"--curriculum {config.curriculum}: expected an environment with success in its info, got {config.env}. "
-            "Use --curriculum plr."
+            f"{flag}: expected an environment with success in its info, got {config.env}. Leave {flag} out."
         )
 
 
@@ -154,7 +153,7 @@ def _stages(config: Config, env: Any, params: Any) -> Any:
     """
     if config.curriculum != "grow":
         return None
-    check_success(config, env, params)
+    check_success("--curriculum grow", config, env, params)
     values = parse_options(config.grown_options)
     lengths = {name: len(given) if isinstance(given, list) else 0 for name, given in values.items()}
     if not lengths or min(lengths.values()) < 2 or len(set(lengths.values())) > 1:  # noqa: PLR2004 — stages

@@ -38,7 +38,7 @@ def make_chooser(setup: Setup, game: TrainingGame) -> Chooser:
     Raises:
         ConfigError: if the episodes of the environment can't succeed.
     """
-    check_success(setup.config, game.env, game.params)
+    check_success("--curriculum sfl", setup.config, game.env, game.params)
     count = jaxgym.levels.num_levels(game.params.levels)
     played = min(setup.config.num_envs, count)
     player = make_player(setup)

@@ -254,7 +254,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
         memory, output = policy(state.memory, state.observation, state.start)
         action = sample_action(key_action, output.logits, setup.sizes)
         command = action if setup.has_branches else action[..., 0]
-        observation, env_state, reward, terminated, truncated, info = jax.vmap(setup.env.step, axes)(
+        observation, env_state, reward, terminated, truncated, info = step_envs(
             keys_step, state.env_state, command, env_params
         )
         is_truncated = truncated & ~terminated
@@ -262,8 +262,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
         def final_observation() -> Observation:
             # Recompute the step to get `final_observation`, which the rollout does not store. If it were read from the
             # first call, every step would draw it.
-            again = jax.vmap(setup.env.step, axes)
-            return again(jax.random.clone(keys_step), state.env_state, command, env_params)[5]["final_observation"]
+            return step_envs(jax.random.clone(keys_step), state.env_state, command, env_params)[5]["final_observation"]
 
         final_value = _value_where(setup, policy, memory, final_observation, is_truncated)
         taken = Trajectory(
@@ -280,14 +279,13 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
             level=info["level_index"] if config.curriculum == "plr" else (),
         )
         ended = terminated | truncated
-        normalized_return = jax.vmap(setup.env.normalized_return, (0, 0, axes[-1]))(info, state.env_state, env_params)
-        sums = _episode_sums(info, normalized_return, ended)
+        sums = _episode_sums(info, returns_of(info, state.env_state, env_params), ended)
         state = state._replace(env_state=env_state, observation=observation, start=ended, memory=memory, key=key)
-        if setup.stages is not None:
-            state = state._replace(curriculum=curriculum.counted(state.curriculum, ended, success_of(info)))
+        state = state._replace(curriculum=curriculum.counted(state.curriculum, ended, success_of(info)))
         return state, (taken, sums)
 
-    axes = 0, 0, 0, setup.params_axes
+    step_envs = jax.vmap(setup.env.step, (0, 0, 0, setup.params_axes))
+    returns_of = jax.vmap(setup.env.normalized_return, (0, 0, setup.params_axes))
     memory = state.memory
     policy = partial(act, setup, setup.network.precompute(state.params))
     if config.sequence_steps == config.num_steps:

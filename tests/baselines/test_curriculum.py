@@ -157,7 +157,7 @@ def test_an_environment_goes_to_the_next_stage_after_eight_episodes_with_four_fi
 
 def test_only_episodes_that_ended_are_counted() -> None:
     growth = curriculum.Growth(jnp.zeros(3, jnp.int32), jnp.asarray([1, 1, 1]), jnp.ones(3))
-    after = curriculum.counted(growth, jnp.asarray([True, False, True]), jnp.asarray([1.0, 1.0, 0.0]))
+    after: Any = curriculum.counted(growth, jnp.asarray([True, False, True]), jnp.asarray([1.0, 1.0, 0.0]))
     assert after.episodes.tolist() == [2, 1, 2]
     assert after.successes.tolist() == [2, 1, 1]
 
