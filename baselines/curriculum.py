@@ -47,12 +47,33 @@ class LevelScores(NamedTuple):
     update: jax.Array
 
 
+class Growth(NamedTuple):
+    """State of the curriculum `grow`, leaves (B,) for B environments.
+
+    Attributes:
+        stage: Current stage of each environment, from 0, int32.
+        episodes: Number of episodes since the last decision, int32.
+        successes: Number of these episodes that succeeded, float32.
+    """
+
+    stage: jax.Array
+    episodes: jax.Array
+    successes: jax.Array
+
+
+CurriculumState = LevelScores | Growth | tuple[()]
+
+
 def check_curriculum(config: Any) -> None:
     """Check the settings of a run with a curriculum.
 
     Raises:
-        ConfigError: if its levels have no weights.
+        ConfigError: if the settings do not go together.
     """
+    if config.grown_options and config.curriculum != "grow":
+        raise ConfigError(
+            f"--grown-options: expected --curriculum grow, got {config.curriculum}. Set it, or leave the options out."
+        )
     if config.curriculum == "none":
         return
     flag = f"--curriculum {config.curriculum}"
@@ -72,23 +93,6 @@ def check_curriculum(config: Any) -> None:
             f"{flag}: expected at least 2 training levels, got --train-levels {config.train_levels}. Use "
             "--train-levels 10000."
         )
-
-
-class Growth(NamedTuple):
-    """State of the curriculum `grow`, leaves (B,) for B environments.
-
-    Attributes:
-        stage: Current stage of each environment, from 0, int32.
-        episodes: Number of episodes since the last decision, int32.
-        successes: Number of these episodes that succeeded, float32.
-    """
-
-    stage: jax.Array
-    episodes: jax.Array
-    successes: jax.Array
-
-
-CurriculumState = LevelScores | Growth | tuple[()]
 
 
 def initial(config: Any, env_params: Any) -> CurriculumState:
@@ -112,9 +116,12 @@ def applied(env_params: Any, state: CurriculumState, stages: Any) -> Any:
         stages: Parameters of each stage, leaves (K, ...); None for other curricula.
     """
     if isinstance(state, Growth):
-        axes = jaxgym.levels.params_axes(stages)
-        pick = lambda axis, leaf: leaf if axis is None else jnp.asarray(leaf)[state.stage]  # noqa: E731
-        return jax.tree.map(pick, axes, stages, is_leaf=lambda axis: axis is None)
+        stage = state.stage
+
+        def own(axis: int | None, leaf: Any) -> Any:
+            return leaf if axis is None else jnp.asarray(leaf)[stage]
+
+        return jax.tree.map(own, jaxgym.levels.params_axes(stages), stages, is_leaf=lambda axis: axis is None)
     return dataclasses.replace(env_params, level_weights=state.weights) if state else env_params
 
 

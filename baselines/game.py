@@ -163,7 +163,7 @@ def _stages(config: Config, env: Any, params: Any) -> Any:
         )
     names = list(values)
     made = [
-        jaxgym.make(config.env, **{**config.env_options, **dict(zip(names, stage, strict=True))})
+        jaxgym.make(config.env, levels="fresh", **{**config.env_options, **dict(zip(names, stage, strict=True))})
         for stage in zip(*values.values(), strict=True)
     ]
     if any(other != env for other, _ in made):
@@ -172,7 +172,7 @@ def _stages(config: Config, env: Any, params: Any) -> Any:
             "environment itself, such as the shape of its arrays. Set the capacity for the hardest stage in --options, "
             "such as max_commands=10."
         )
-    return jaxgym.levels.stack_params(*(dataclasses.replace(own, levels=None) for _, own in made))
+    return jaxgym.levels.stack_params(*(own for _, own in made))
 
 
 def held_out_seeds(config: Config) -> Any:

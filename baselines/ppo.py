@@ -69,7 +69,7 @@ class TrainState(NamedTuple):
     memory: State  # recurrent state before `observation`, leaves (B, ...)
     key: jax.Array
     update: jax.Array  # number of updates done, int32 ()
-    curriculum: Any = ()  # `curriculum.LevelScores`, if there is a curriculum
+    curriculum: Any = ()  # `curriculum.CurriculumState`
 
 
 class Trajectory(NamedTuple):

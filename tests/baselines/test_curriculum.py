@@ -208,6 +208,7 @@ def test_stages_that_can_not_be_played_are_rejected(changes: dict[str, Any], mes
         ({"memory": "helm"}, "--curriculum plr: expected another memory than helm"),
         ({"curriculum": "sfl", "devices": 2}, "--curriculum sfl: expected one device, got 2"),
         ({"curriculum": "grow"}, "--curriculum grow: expected --train-levels 0, .*, got 30"),
+        ({"grown_options": ("agent_speed=[1,2]",)}, "--grown-options: expected --curriculum grow, got plr"),
     ],
 )
 def test_a_run_that_has_no_use_for_weights_is_rejected(changes: dict[str, Any], message: str) -> None:
