@@ -216,7 +216,7 @@ def test_a_run_that_has_no_use_for_weights_is_rejected(changes: dict[str, Any], 
         dataclasses.replace(CONFIG, **changes)
 
 
-@pytest.mark.parametrize("num_seeds", [1, 2])
+@pytest.mark.parametrize("num_seeds", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_weights_of_a_run_follow_from_the_levels_of_its_rollouts(num_seeds: int) -> None:
     config = dataclasses.replace(CONFIG, num_seeds=num_seeds)
     game = make_game(config)
