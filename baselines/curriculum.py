@@ -231,10 +231,9 @@ def learnable_weights(count: int, candidates: jax.Array, success: jax.Array, kep
     """
     learnability = success * (1 - success)
     _, best = lax.top_k(learnability, kept)
-    chosen = jnp.where(learnability[best] > 0, 1.0, 0.0)
-    share = jnp.where(chosen.any(), SHARE, 0.0)
-    uniform = jnp.full(count, (1 - share) / count, jnp.float32)
-    return uniform.at[candidates[best]].add(share * chosen / jnp.maximum(chosen.sum(), 1))
+    share = jnp.where(learnability[best] > 0, SHARE / kept, 0.0)  # of each chosen level
+    uniform = jnp.full(count, (1 - share.sum()) / count, jnp.float32)
+    return uniform.at[candidates[best]].add(share)
 
 
 def effective_levels(weights: jax.Array) -> jax.Array:

@@ -79,6 +79,11 @@ def test_levels_that_are_solved_in_half_of_the_episodes_get_half_of_the_draws() 
     np.testing.assert_allclose(weights, expected, rtol=1e-6)
 
 
+def test_a_single_level_does_not_get_the_share_of_all_chosen_levels() -> None:
+    weights = curriculum.learnable_weights(10, jnp.arange(5), jnp.asarray([1.0, 0.5, 0.0, 0.0, 1.0]), 2)
+    np.testing.assert_allclose(weights, [0.075, 0.325, *[0.075] * 8], rtol=1e-6)
+
+
 def test_all_levels_are_equal_if_the_agent_solves_all_or_none() -> None:
     weights = curriculum.learnable_weights(6, jnp.arange(4), jnp.asarray([0.0, 1.0, 1.0, 0.0]), 2)
     np.testing.assert_allclose(weights, np.full(6, 1 / 6), rtol=1e-6)
