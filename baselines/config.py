@@ -57,8 +57,8 @@ class Config:
     train_levels: int = 100_000
     """Number of training seeds in the level buffer; 0 samples a fresh training level at every reset."""
     curriculum: CurriculumName = "none"
-    """How training levels are drawn: all with equal probability (none), by Prioritized Level Replay (plr), by Sampling
-    for Learnability (sfl), or with --grown-options that become harder (grow).
+    """Curriculum of the training levels: equal probabilities (none), Prioritized Level Replay (plr), Sampling for
+    Learnability (sfl), or --grown-options that become harder (grow).
     """
     grown_options: tuple[str, ...] = ()
     """Options for each stage of --curriculum grow, as NAME=[FIRST,...,LAST]: 'command_count=[[1],[3],[10]]'"""
